@@ -1,0 +1,46 @@
+"""`scob VERB`: each verb is one file here, and the only code that prints. Heavy imports happen inside the verbs."""
+
+import importlib
+import sys
+
+import typer
+
+from scob.cli.console import complain
+from scob.errors import UserError
+
+VERBS = ("data",)
+
+
+def build() -> typer.Typer:
+    """The app with every verb registered; importing a verb's file imports nothing heavy."""
+    app = typer.Typer(
+        name="scob",
+        help="Name everything in an image after learning from one label per image.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+
+    @app.callback()
+    def options(
+        debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error. Goes before the verb."),
+    ) -> None:
+        pass
+
+    for verb in VERBS:
+        importlib.import_module(f"scob.cli.{verb}").register(app)
+    return app
+
+
+def main() -> None:
+    """The console script: a `UserError` becomes one sentence and exit code 2."""
+    debug = "--debug" in sys.argv[1:]
+    arguments = [word for word in sys.argv[1:] if word != "--debug"]
+    try:
+        build()(args=arguments, prog_name="scob")
+    except UserError as error:
+        if debug:
+            raise
+        complain(str(error))
+        sys.exit(2)

@@ -1,0 +1,128 @@
+"""What every reader returns: images by index, what is known of them, and, where there are any, object masks.
+
+Adding a reader is one file in this folder with `read(root, split, options) -> Split` and one line in `READERS`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.labels import Labels
+
+
+class Images(Protocol):
+    """Images by index, decoded to RGB."""
+
+    def __len__(self) -> int: ...
+
+    def load(self, index: int, size: int | None = None) -> NDArray[np.uint8]:
+        """(H, W, 3) RGB with the EXIF rotation applied; squash-resized to (size, size) if asked. Raises UserError."""
+        ...
+
+    def where(self, index: int) -> str:
+        """How to name this image to a person: its file and, for a table, its row."""
+        ...
+
+
+@dataclass(frozen=True)
+class ObjectMasks:
+    """Segmentation of one image: a boolean (H, W) mask for each class present, and the pixels nobody knows about."""
+
+    present: dict[int, NDArray[np.bool_]]
+    void: NDArray[np.bool_]
+
+
+class Masks(Protocol):
+    """Segmentation by image index; None for an image that has none."""
+
+    def load(self, index: int) -> ObjectMasks | None: ...
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a data set. `labels.images[i]`, `images.load(i)` and `masks.load(i)` speak of the same image."""
+
+    name: str
+    labels: Labels
+    images: Images
+    masks: Masks | None = None
+    skipped: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def select(self, rows: Sequence[int] | NDArray[np.int64]) -> "Split":
+        """Some images of the split, in the order of `rows`."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        masks = ChosenMasks(self.masks, chosen) if self.masks is not None else None
+        return Split(self.name, self.labels.select(chosen), ChosenImages(self.images, chosen), masks, self.skipped)
+
+
+@dataclass(frozen=True)
+class ChosenImages:
+    """A selection of `images`."""
+
+    images: Images
+    rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def load(self, index: int, size: int | None = None) -> NDArray[np.uint8]:
+        return self.images.load(int(self.rows[index]), size)
+
+    def where(self, index: int) -> str:
+        return self.images.where(int(self.rows[index]))
+
+
+@dataclass(frozen=True)
+class ChosenMasks:
+    """A selection of `masks`."""
+
+    masks: Masks
+    rows: NDArray[np.int64]
+
+    def load(self, index: int) -> ObjectMasks | None:
+        return self.masks.load(int(self.rows[index]))
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Images already in memory: (N, H, W, 3) uint8."""
+
+    array: NDArray[np.uint8]
+    name: str
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def load(self, index: int, size: int | None = None) -> NDArray[np.uint8]:
+        from PIL import Image
+
+        pixels = self.array[index]
+        if size is None or pixels.shape[:2] == (size, size):
+            return pixels
+        return np.asarray(Image.fromarray(pixels).resize((size, size), Image.Resampling.BILINEAR))
+
+    def where(self, index: int) -> str:
+        return f"{self.name} {index}"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a source is to be read."""
+
+    difficult: str = "negative"
+    classes: tuple[str, ...] | None = None
+    skip_bad: bool = False
+    seed: int = 0
+
+
+class Reader(Protocol):
+    """Reads one split of a source; None as the split means all of it."""
+
+    def __call__(self, source: Path, split: str | None, options: ReadOptions) -> Split: ...

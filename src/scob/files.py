@@ -1,0 +1,33 @@
+"""Files that are either whole or not there: written beside, flushed to disk, then renamed."""
+
+import os
+from pathlib import Path
+
+from scob.errors import UserError
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Replace `path` by `content` so that a reader, or a crash, sees the old file or the new one and nothing between."""
+    path = Path(path)
+    raw = content.encode() if isinstance(content, str) else content
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename inside `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
