@@ -4,7 +4,7 @@ Adding a reader is one file in this folder with `read(root, split, options) -> S
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -51,6 +51,7 @@ class Split:
     images: Images
     masks: Masks | None = None
     skipped: tuple[str, ...] = ()
+    expected_positives: float | None = None  # k of Eq. 11 where the field has a customary value
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -59,7 +60,7 @@ class Split:
         """Some images of the split, in the order of `rows`."""
         chosen = np.asarray(rows, dtype=np.int64)
         masks = ChosenMasks(self.masks, chosen) if self.masks is not None else None
-        return Split(self.name, self.labels.select(chosen), ChosenImages(self.images, chosen), masks, self.skipped)
+        return replace(self, labels=self.labels.select(chosen), images=ChosenImages(self.images, chosen), masks=masks)
 
 
 @dataclass(frozen=True)
