@@ -1,0 +1,217 @@
+"""Processes that decode images into shared memory.
+
+Each worker writes pixels straight into a block that both sides map; only file names and error messages travel
+through its pipe. A worker that dies is noticed at once, because its exit is awaited together with its answer.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.data.images import decode
+from scob.errors import UserError
+
+Task = list[tuple[int, str, str]]  # slot, file, how to name it to a person
+Failures = list[tuple[int, str]]  # slot, what went wrong
+
+
+@dataclass
+class Ticket:
+    """A batch under way: which block it fills, how many parts are owed, what could not be decoded."""
+
+    block: int
+    count: int
+    owed: int = 0
+    failures: Failures = field(default_factory=list)
+
+
+class DecodePool:
+    """`workers` processes that fill blocks of up to `capacity` images (3, size, size)."""
+
+    def __init__(self, workers: int, size: int, capacity: int, blocks: int) -> None:
+        self.size, self.capacity = size, capacity
+        shape = (blocks, capacity, 3, size, size)
+        context = multiprocessing.get_context("spawn")  # a fork beside CUDA and threads is unsafe
+        path = _shared_file(int(np.prod(shape)))
+        self._processes: list[BaseProcess] = []
+        self._pipes: list[Connection] = []
+        self._waiting: list[deque[Ticket]] = [deque() for _ in range(workers)]
+        self._free = list(range(blocks))
+        try:
+            self._memory: NDArray[np.uint8] = np.memmap(path, np.uint8, "r+", shape=shape)
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, str(path), shape), daemon=True)
+                with _no_main_module():
+                    process.start()
+                theirs.close()
+                self._processes.append(process)
+                self._pipes.append(ours)
+            for number in range(workers):
+                self._receive(number)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()  # all have it mapped: nothing is left behind, however this run ends
+
+    @property
+    def alive(self) -> bool:
+        """Whether there are workers to ask."""
+        return bool(self._pipes)
+
+    def submit(self, tasks: list[tuple[str, str]]) -> Ticket | None:
+        """Start decoding (file, name) pairs; None when every block is in use."""
+        if not self._free:
+            return None
+        ticket = Ticket(self._free.pop(), len(tasks))
+        share = -(-len(tasks) // len(self._pipes))
+        for number in range(len(self._pipes)):
+            part: Task = [
+                (i, *tasks[i]) for i in range(number * share, min((number + 1) * share, len(tasks)))
+            ]
+            if part:
+                try:
+                    self._pipes[number].send((ticket.block, part))
+                except OSError:
+                    raise self._death(number) from None
+                self._waiting[number].append(ticket)
+                ticket.owed += 1
+        return ticket
+
+    def collect(self, ticket: Ticket) -> tuple[NDArray[np.uint8], Failures]:
+        """Wait for a ticket: (count, 3, size, size), valid until `release`, and what could not be decoded."""
+        while ticket.owed:
+            self._poll()
+        return self._memory[ticket.block, : ticket.count], ticket.failures
+
+    def release(self, ticket: Ticket) -> None:
+        """Give the ticket's block back, after its last worker has finished with it."""
+        while ticket.owed:
+            self._poll()
+        self._free.append(ticket.block)
+
+    def close(self) -> None:
+        """End the workers."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(timeout=2)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self._pipes, self._processes = [], []
+        for tickets in self._waiting:
+            for ticket in tickets:
+                ticket.owed = 0
+            tickets.clear()
+
+    def _poll(self) -> None:
+        owing: dict[object, int] = {}
+        for number, tickets in enumerate(self._waiting):
+            if tickets:
+                owing[self._pipes[number]] = owing[self._processes[number].sentinel] = number
+        ready: list[object] = [*wait([*owing])]  # type: ignore[list-item]
+        for number in {owing[handle] for handle in ready}:
+            failures = self._receive(number)
+            ticket = self._waiting[number].popleft()
+            ticket.failures += failures
+            ticket.owed -= 1
+
+    def _receive(self, number: int) -> Failures:
+        pipe = self._pipes[number]
+        try:
+            while not pipe.poll(0.2):
+                if not self._processes[number].is_alive() and not pipe.poll(0):
+                    raise EOFError
+            failures: Failures = pipe.recv()
+            return failures
+        except (EOFError, OSError):
+            raise self._death(number) from None
+
+    def _death(self, number: int) -> UserError:
+        self._processes[number].join(timeout=1)
+        code = self._processes[number].exitcode
+        self.close()
+        return UserError(
+            f"a process that decodes images died (exit code {code}); the machine may be short of memory: "
+            "try again with fewer data.workers"
+        )
+
+
+@contextlib.contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Keep a worker from running the caller's script again: it needs nothing from there."""
+    main = sys.modules["__main__"]
+    file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
+    if file is not None:
+        del main.__file__
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        if file is not None:
+            main.__file__ = file
+        main.__spec__ = spec
+
+
+def _shared_file(size: int) -> Path:
+    """A file of that size to map, in memory where there is room for it."""
+    shared = Path("/dev/shm")
+    folder = None
+    if shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > size + (16 << 20):
+        folder = shared
+    try:
+        handle, name = tempfile.mkstemp(prefix="scob-decode-", dir=folder)
+    except OSError as error:
+        raise UserError(f"cannot make a file to share with the decoding processes: {error}") from error
+    try:
+        if hasattr(os, "posix_fallocate"):  # reserve it now: running out later would be a bus error
+            os.posix_fallocate(handle, 0, size)
+        else:
+            os.ftruncate(handle, size)
+    except OSError as error:
+        Path(name).unlink()
+        raise UserError(
+            f"no room for {size >> 20} MiB to share with the decoding processes ({error.strerror}); "
+            "free some space, or set data.workers to 0"
+        ) from error
+    finally:
+        os.close(handle)
+    return Path(name)
+
+
+def _serve(pipe: Connection, path: str, shape: tuple[int, ...]) -> None:
+    """A worker's life: decode what arrives into the block it names until the pipe closes."""
+    memory: NDArray[np.uint8] = np.memmap(path, np.uint8, "r+", shape=shape)
+    size = shape[-1]
+    pipe.send([])
+    while True:
+        try:
+            block, tasks = pipe.recv()
+        except (EOFError, OSError, KeyboardInterrupt):
+            return
+        failures: Failures = []
+        for slot, file, where in tasks:
+            try:
+                memory[block, slot] = decode(file, size, where).transpose(2, 0, 1)
+            except UserError as error:
+                memory[block, slot] = 0
+                failures.append((slot, str(error)))
+            except KeyboardInterrupt:
+                return
+        with contextlib.suppress(OSError):
+            pipe.send(failures)

@@ -1,0 +1,100 @@
+"""Which reader reads which source. A new one: a file with `recognises`, `splits`, `read`, and a line here."""
+
+import importlib
+from pathlib import Path
+from typing import Protocol, cast
+
+from scob.data.source import ReadOptions, Split
+from scob.errors import UserError
+
+# In the order in which they are asked: the layouts with a fixed shape before those that take any folder.
+READERS = {
+    "scenes": "scob.data.scenes",
+    "voc": "scob.data.voc",
+    "coco": "scob.data.coco",
+    "cub": "scob.data.cub",
+    "table": "scob.data.table",
+    "folder": "scob.data.folder",
+}
+
+
+class ReaderModule(Protocol):
+    """What a reader's file offers."""
+
+    def recognises(self, source: Path) -> bool:
+        """Whether the files at `source` have this reader's layout."""
+        ...
+
+    def splits(self, source: Path) -> tuple[str, ...]:
+        """The names that `read` takes, the training split first."""
+        ...
+
+    def read(self, source: Path, split: str | None, options: ReadOptions) -> Split: ...
+
+
+def reader(name: str) -> ReaderModule:
+    """The reader of that name, imported now."""
+    if name not in READERS:
+        raise UserError(f"there is no reader {name!r}; the readers are {', '.join(READERS)}")
+    return cast(ReaderModule, importlib.import_module(READERS[name]))
+
+
+def is_scenes(source: str) -> bool:
+    """Whether `source` asks for the embedded drawings: 'scenes' or 'scenes:COUNTxSIZE'."""
+    return source == "scenes" or source.startswith("scenes:")
+
+
+def infer_format(source: str) -> str:
+    """The name of the reader that recognises `source`."""
+    if is_scenes(source):
+        return "scenes"
+    path = Path(source)
+    if not path.exists():
+        raise UserError(
+            f"there is no data at {source}; give a folder, a table (CSV or JSON lines), or 'scenes'"
+        )
+    for name in READERS:
+        if name != "scenes" and reader(name).recognises(path):
+            return name
+    raise UserError(
+        f"{source} is neither VOC, COCO nor CUB, nor a CSV or JSON-lines table, nor a folder with one folder "
+        "of images per class; name its kind with format: " + "|".join(READERS)
+    )
+
+
+def splits_of(source: str, format: str = "auto") -> tuple[str, ...]:
+    """The names of a source's splits. Without splits of its own, a source is one split named 'train'."""
+    name = infer_format(source) if format == "auto" else format
+    module = reader(name)
+    if name == "scenes":
+        return tuple(getattr(module, "SPLITS", ("train", "val")))
+    return module.splits(Path(source))
+
+
+def open_split(
+    source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto"
+) -> Split:
+    """Read one split of a source (None: all of it); `options.skip_bad` drops and lists what is broken."""
+    name = infer_format(source) if format == "auto" else format
+    module = reader(name)
+    if name == "scenes":
+        from scob.data import scenes
+
+        return scenes.read(source, split, options)
+    path = Path(source)
+    if not path.exists():
+        raise UserError(f"there is no data at {source}")
+    found = module.read(path, split, options)
+    if not len(found):
+        raise UserError(f"{source}: the split {found.name!r} holds no image that can be used")
+    if options.skip_bad:
+        from scob.data.check import without_broken
+
+        found = without_broken(found)
+    return found
+
+
+def no_such_split(source: Path, split: str, splits: tuple[str, ...]) -> UserError:
+    """The error for a split that is not there."""
+    known = ", ".join(splits) or "none"
+    return UserError(f"{source} has no split {split!r}; it has: {known}")
