@@ -24,8 +24,8 @@ Array = Tensor | NDArray[Any]
 class Rates:
     """Precision, recall and F1 of decisions: over all entries together (O) and as means over classes (C).
 
-    OP is 0 where nothing was predicted; OR is NaN where there is nothing to find. CP and CR are means over the
-    classes with a known positive; such a class without a single prediction counts as precision 0. OF1 and CF1
+    OP is 0 where nothing was predicted; OR is NaN where there is nothing to find. CP and CR are means over
+    the classes with a known positive; one of these without a single prediction has precision 0. OF1 and CF1
     are the harmonic means of the pair before them, as in the paper.
     """
 
