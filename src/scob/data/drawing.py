@@ -215,3 +215,11 @@ def clutter(random: Random, role: int, reach: float) -> list[Part]:
     corners = whole(random, 3, 6)
     turns = sorted(random.random() for _ in range(corners))
     return [(role, [towards((x, y), 360 * t, reach * between(random, 0.5, 1.3)) for t in turns])]
+
+
+def develop(random: Random, pixels: NDArray[np.int16]) -> NDArray[np.uint8]:
+    """The finished picture (size, size, 3) of (3, size, size) paint: contrast, brightness and grain vary."""
+    gain, offset = whole(random, 100, 150), whole(random, -25, 25)
+    grain = texture(random, "grain", *pixels.shape[1:]) * np.int16(whole(random, 0, 20)) >> 7
+    lit = np.clip((pixels - 128) * gain // 128 + (128 + offset) + grain, 0, 255)
+    return lit.astype(np.uint8).transpose(1, 2, 0)

@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from scob.data.drawing import FINE, Patch, clip, draw_background, draw_object, texture
+from scob.data.drawing import FINE, Patch, clip, develop, draw_background, draw_object
 from scob.data.outlines import Part, bar, between, chance, disc, whole
 from scob.data.shapes import SHAPES
 from scob.data.source import ArrayImages, ObjectMasks, ReadOptions, Split
@@ -23,8 +23,13 @@ from scob.errors import UserError
 from scob.labels import ABSENT, PRESENT, Labels
 
 CLASSES = tuple(SHAPES)
-COMPANIONS = {"bicycle": "person", "bird": "tree", "cup": "chair", "boat": "fish"}
-COMPANY = 0.76  # with the companions that come by chance this makes four times in five
+# The second number, with the companions that come by chance, makes four times in five.
+COMPANIONS = {
+    "bicycle": ("person", 0.72),
+    "bird": ("tree", 0.755),
+    "cup": ("chair", 0.775),
+    "boat": ("fish", 0.785),
+}
 COUNTS = (0.28, 0.58, 0.8, 0.93, 1.0)  # cumulative: how many classes are asked for, companions not counted
 SCALES = (0.1, 0.6)  # longer side of an object as a share of the image's
 EXPECTED_POSITIVES = 2.5  # classes an image, over many scenes
@@ -115,11 +120,9 @@ def choose_classes(random: Random) -> list[int]:
         edges = list(accumulate(left.values()))
         kind = list(left)[bisect(edges, random.random() * edges[-1])]
         chosen.append(kind)
-        companion = COMPANIONS.get(CLASSES[kind])
-        if companion is not None and chance(random, COMPANY) and len(chosen) < len(COUNTS):
-            friend = CLASSES.index(companion)
-            if friend in left:
-                chosen.append(friend)
+        companion, share = COMPANIONS.get(CLASSES[kind], ("", 0.0))
+        if chance(random, share) and len(chosen) < len(COUNTS) and CLASSES.index(companion) in left:
+            chosen.append(CLASSES.index(companion))
         left = {kind: weight for kind, weight in left.items() if kind not in chosen}
     return chosen
 
@@ -136,10 +139,7 @@ def draw_scene(key: int, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8
         extent = round(between(random, 0.15, 0.5) * size)
         patch = draw_object(random, _obstacle(random), extent, tilt=180)
         canvas.place(patch, whole(random, -extent // 2, size), whole(random, -extent // 2, size), None)
-    gain, offset = whole(random, 100, 150), whole(random, -25, 25)
-    noise = texture(random, "grain", size, size) * np.int16(whole(random, 0, 20)) >> 7
-    pixels = (canvas.pixels - 128) * gain // 128 + (128 + offset) + noise
-    return np.clip(pixels, 0, 255).astype(np.uint8).transpose(1, 2, 0), canvas.owners, tuple(canvas.objects)
+    return develop(random, canvas.pixels), canvas.owners, tuple(canvas.objects)
 
 
 def _add(random: Random, canvas: Canvas, kind: int) -> None:
