@@ -56,6 +56,12 @@ class LabelSettings(Section):
     fraction: float = setting(0.1, "the share of labels kept with kind: partial", 0.1, gt=0, le=1)
     seed: int = setting(0, "seed of the draw", None)
     file: str = setting("", "a saved label file to use instead of a new draw", None)
+    k: float = setting(
+        0.0,
+        "expected positives an image (Eq. 11); 0: the data set's value (1.5 VOC, 3.0 COCO, 31.4 CUB)",
+        None,
+        ge=0,
+    )
 
 
 class ModelSettings(Section):
@@ -67,8 +73,12 @@ class ModelSettings(Section):
     freeze: Literal["all", "stages", "none"] = setting(
         "all", "what of the backbone stays as it is; stages: all but the last stage", "all"
     )
-    calibrate_bn: bool = setting(True, "re-estimate BatchNorm statistics on the unlabelled training images", False)
-    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting("smt", "what reads the backbone's two stages")
+    calibrate_bn: bool = setting(
+        True, "re-estimate BatchNorm statistics on the unlabelled training images", False
+    )
+    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting(
+        "smt", "what reads the backbone's two stages"
+    )
     width: int = setting(512, "channels inside the SMT", 512, ge=8)
     layers: int = setting(2, "encoder layers in each SMT", 2, ge=1)
     heads: int = setting(8, "attention heads", 8, ge=1)
@@ -87,12 +97,20 @@ class ModelSettings(Section):
 class ScobSettings(Section):
     """Semantic contrastive bootstrapping (Algorithm 1) and its ablations."""
 
-    guidance: Literal["cam", "none", "gt-mask"] = setting("cam", "where the masks of the contrastive pass come from")
-    contrast: Literal["ipt", "random", "none", "byol", "moco", "simclr"] = setting("ipt", "what the query is set against")
+    guidance: Literal["cam", "none", "gt-mask"] = setting(
+        "cam", "where the masks of the contrastive pass come from"
+    )
+    contrast: Literal["ipt", "random", "none", "byol", "moco", "simclr"] = setting(
+        "ipt", "what the query is set against"
+    )
     optimisation: Literal["em", "joint", "two-stage"] = setting("em", "how masks and weights take turns")
-    positive: Literal["class", "self"] = setting("class", "key: another image of the same label, or the same image")
+    positive: Literal["class", "self"] = setting(
+        "class", "key: another image of the same label, or the same image"
+    )
     cam: Literal["grad", "grad++"] = setting("grad", "channel weights of Eq. 2, or those of Grad-CAM++")
-    cam_source: Literal["each", "stage4"] = setting("each", "each stage has its own map, or stage 4's for both")
+    cam_source: Literal["each", "stage4"] = setting(
+        "each", "each stage has its own map, or stage 4's for both"
+    )
     cam_window: tuple[int, int] = setting((3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None)
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
     lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
@@ -105,7 +123,6 @@ class ScobSettings(Section):
     momentum: float = setting(0.999, "alpha of Eq. 13", 0.999, ge=0, lt=1)
     init_epochs: int = setting(1, "epochs of L_class alone before the bootstrapping (Theta^0)", None, ge=0)
     mask_classification: bool = setting(False, "classify the masked feature as well")
-    k: float = setting(0.0, "expected positives an image; 0 takes the data set's value", "1.5 VOC, 3.0 COCO, 31.4 CUB", ge=0)
 
 
 class TrainSettings(Section):
@@ -119,20 +136,27 @@ class TrainSettings(Section):
     lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
     lr_estimator: float = setting(0.01, "learning rate of the label estimator", 0.01, gt=0)
     warmup: float = setting(0.05, "share of all steps in which the rates rise from 0", 0.0, ge=0, le=1)
-    schedule: Literal["cosine", "constant"] = setting("cosine", "what the rates do after the warm-up", "constant")
+    schedule: Literal["cosine", "constant"] = setting(
+        "cosine", "what the rates do after the warm-up", "constant"
+    )
     weight_decay: float = setting(0.0, "decoupled weight decay of new layers", 0.0, ge=0)
-    views: Literal["weak-strong", "crop"] = setting("weak-strong", "crop: only for BYOL, MoCo and SimCLR")
     seed: int = setting(0, "seed of initial weights and of every draw in training", None)
     device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None)
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the device is fast at it", None)
+    precision: Literal["auto", "fp32", "bf16"] = setting(
+        "auto", "auto: bf16 where the device is fast at it", None
+    )
     deterministic: bool = setting(False, "bit-identical runs on a GPU, at a price", None)
     compile: bool = setting(False, "compile or capture the fixed-shape parts of the step", None)
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
         "none", "keep clean-view features of a frozen backbone: computed once, exact", None
     )
-    ema: float = setting(0.0, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1)
+    ema: float = setting(
+        0.0, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1
+    )
     flip_test: bool = setting(False, "average predictions over the image and its mirror", False)
-    holdout: float = setting(0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1)
+    holdout: float = setting(
+        0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1
+    )
     holdout_labels: Literal["observed", "full"] = setting(
         "observed", "labels of the held-out images used for choosing", "full"
     )
@@ -150,7 +174,9 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="allow", validate_default=True)
 
-    preset: Literal["default", "paper"] = setting("default", "paper: every value as the paper prints it", "paper")
+    preset: Literal["default", "paper"] = setting(
+        "default", "paper: every value as the paper prints it", "paper"
+    )
     method: str = setting("scob", "scob or one of its rivals; `scob compare --list` names them", "scob")
     data: DataSettings = Field(default_factory=DataSettings, description="where the images are")
     labels: LabelSettings = Field(default_factory=LabelSettings, description="what is known of them")
@@ -178,7 +204,7 @@ def paper_values() -> dict[str, dict[str, Any]]:
     for name, section in SECTIONS.items():
         for key, field in section.model_fields.items():
             printed = cast(dict[str, Any], field.json_schema_extra)["paper"]
-            if printed is None or key in ("k", "backbone", "source") or printed == field.default:
+            if printed is None or key == "backbone" or printed == field.default:
                 continue
             values.setdefault(name, {})[key] = printed
     return values
@@ -186,7 +212,9 @@ def paper_values() -> dict[str, dict[str, Any]]:
 
 def known_keys() -> list[str]:
     """Every `section.key` there is, and the two top-level ones."""
-    return ["preset", "method"] + [f"{s}.{k}" for s, section in SECTIONS.items() for k in section.model_fields]
+    return ["preset", "method"] + [
+        f"{s}.{k}" for s, section in SECTIONS.items() for k in section.model_fields
+    ]
 
 
 def nearest(key: str, among: Iterable[str]) -> str:
@@ -195,7 +223,9 @@ def nearest(key: str, among: Iterable[str]) -> str:
     tails = {name.rpartition(".")[2]: name for name in names}
     close = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
     if not close:
-        close = [tails[t] for t in difflib.get_close_matches(key.rpartition(".")[2], list(tails), n=1, cutoff=0.75)]
+        close = [
+            tails[t] for t in difflib.get_close_matches(key.rpartition(".")[2], list(tails), n=1, cutoff=0.75)
+        ]
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -284,7 +314,9 @@ def load_config(path: Path | None, overrides: Iterable[str] = (), methods: Itera
     tree = read_yaml(path) if path is not None else {}
     if path is not None:
         resolve(tree, str(path), names)
-    return resolve(merge(tree, parse_overrides(words)), "on the command line" if words else "the settings", names)
+    return resolve(
+        merge(tree, parse_overrides(words)), "on the command line" if words else "the settings", names
+    )
 
 
 def dump(config: Config) -> str:

@@ -1,10 +1,10 @@
 """Random numbers that are a pure function of what they are for.
 
-Every random choice in Scob (which label is kept, which view is flipped, which image is the positive) is keyed by a
-seed, a purpose and an image, never by the order of calls. The same run on another machine, on another number of
-processes, or resumed in the middle of an epoch therefore makes the same choices.
+Every random choice in Scob (which label is kept, which view is flipped, which image is the positive) is keyed
+by a seed, a purpose and an image, never by the order of calls. The same run on another machine, on another
+number of processes, or resumed in the middle of an epoch therefore makes the same choices.
 
-The mixer is SplitMix64 (Steele, Lea and Flood 2014), once in NumPy for files and once in torch for device batches.
+The mixer is SplitMix64 (Steele, Lea and Flood 2014), once in NumPy for files, once in torch for device batches.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ _GOLDEN, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111
 
 def text_key(text: str) -> int:
     """A stable signed 64-bit key of a text, the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+    raw = text.encode(errors="surrogateescape")  # file names need not be UTF-8
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big", signed=True)
 
 
 def text_keys(texts: Iterable[str]) -> NDArray[np.int64]:

@@ -21,9 +21,9 @@ FORMAT = "scob-labels-1"
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What is known of each image: `values[i, c]` is +1, -1 or 0 for image `images[i]` and class `classes[c]`.
+    """What is known of each image: `values[i, c]` is +1, -1 or 0 for `images[i]` and `classes[c]`.
 
-    `origin` says how the values came about ("full", "single-positive seed 0", a file name) and travels with the file.
+    `origin` says how the values came about ("full", "single-positive seed 0", a file name); it is saved with them.
     """
 
     classes: tuple[str, ...]
@@ -33,13 +33,16 @@ class Labels:
     keys: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        values = np.ascontiguousarray(self.values, dtype=np.int8)
+        given = np.asarray(self.values)
+        # Before the cast: 257 would become 1 in eight bits, and 0.5 would become 0.
+        if given.size and not np.isin(given, (PRESENT, ABSENT, UNKNOWN)).all():
+            raise UserError("a label is neither +1 (present), -1 (absent) nor 0 (unknown)")
+        values = np.ascontiguousarray(given, dtype=np.int8)
         if values.shape != (len(self.images), len(self.classes)):
             raise UserError(
-                f"labels have shape {values.shape}, but there are {len(self.images)} images and {len(self.classes)} classes"
+                f"labels have shape {values.shape}, but there are {len(self.images)} images "
+                f"and {len(self.classes)} classes"
             )
-        if values.size and (values.min() < -1 or values.max() > 1):
-            raise UserError("a label is neither +1 (present), -1 (absent) nor 0 (unknown)")
         for what, names in (("class", self.classes), ("image", self.images)):
             if len(set(names)) != len(names):
                 seen: set[str] = set()
@@ -75,25 +78,29 @@ class Labels:
         An image without a positive keeps nothing. The draw of one image does not depend on the others.
         """
         present = self.values == PRESENT
-        priority = self._priorities(seed_key(seed, "single-positive"))
-        chosen = np.where(present, priority, 0).argmax(axis=1)
-        values = np.zeros_like(self.values)
         rows = np.flatnonzero(present.any(axis=1))
-        values[rows, chosen[rows]] = PRESENT
+        priority = np.where(present, self._priorities(seed_key(seed, "single-positive")), 0)[rows]
+        values = np.zeros_like(self.values)
+        if len(rows):
+            values[rows, priority.argmax(axis=1)] = PRESENT
         return Labels(self.classes, self.images, values, f"single-positive seed {seed}")
 
     def partial(self, fraction: float, seed: int) -> "Labels":
-        """Keep that share of each image's labels, positive and negative (at least one); the rest become unknown."""
+        """Keep that share of each image's known labels, positive and negative, at least one."""
         if not 0 < fraction <= 1:
             raise UserError(f"the share of labels to keep must lie in (0, 1], not {fraction}")
-        keep = max(1, round(fraction * len(self.classes)))
-        order = np.argsort(self._priorities(seed_key(seed, "partial")), axis=1, kind="stable")[:, :keep]
-        values = np.zeros_like(self.values)
-        np.put_along_axis(values, order, np.take_along_axis(self.values, order, axis=1), axis=1)
+        known = self.values != UNKNOWN
+        count = known.sum(axis=1)
+        keep = np.minimum(np.maximum(1, np.rint(fraction * count).astype(np.int64)), count)
+        priority = np.where(known, self._priorities(seed_key(seed, "partial")), 0)
+        rank = np.argsort(np.argsort(~priority, axis=1, kind="stable"), axis=1, kind="stable")
+        values = np.where(rank < keep[:, None], self.values, UNKNOWN).astype(np.int8)
         return Labels(self.classes, self.images, values, f"partial {fraction:g} seed {seed}")
 
     def _priorities(self, salt: int) -> NDArray[np.uint64]:
-        """A random 64-bit number, never 0, for every image and class: keyed by both, so independent of all others."""
+        """A random 64-bit number, never 0, for every image and class, keyed by both and by nothing else."""
+        if not self.classes:
+            return np.zeros((len(self.images), 0), np.uint64)
         lanes = text_keys(self.classes)
         per_image = mix(self.keys, salt).astype(np.int64)
         return np.stack([mix(per_image, int(lane)) for lane in lanes], axis=1) | np.uint64(1)
@@ -110,6 +117,7 @@ class Labels:
             "observed positive": int(present.sum()),
             "observed negative": int((self.values == ABSENT).sum()),
             "unknown share": float((self.values == UNKNOWN).mean()) if self.values.size else 0.0,
+            "classes without a positive": [self.classes[c] for c in np.flatnonzero(~present.any(axis=0))],
             "per class": {
                 name: {"positive": int(p), "negative": int(n)}
                 for name, p, n in zip(
@@ -137,18 +145,22 @@ class Labels:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
                 if metadata.get("format") != FORMAT:
-                    raise UserError(f"{path} is not a Scob label file (its format is {metadata.get('format')!r})")
+                    raise UserError(
+                        f"{path} is not a Scob label file (its format is {metadata.get('format')!r})"
+                    )
+                classes = json.loads(metadata["classes"])
                 images = json.loads(file.get_tensor("images").tobytes())
+                if not all(isinstance(name, str) for name in [*classes, *images]):
+                    raise ValueError("a name is not a text")
                 labels = Labels(
-                    tuple(json.loads(metadata["classes"])),
-                    tuple(images),
-                    file.get_tensor("values"),
-                    metadata.get("origin", "given"),
+                    tuple(classes), tuple(images), file.get_tensor("values"), metadata.get("origin", "given")
                 )
         except FileNotFoundError:
             raise UserError(f"there is no label file at {path}") from None
         except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
             raise UserError(f"{path} is damaged or is not a Scob label file: {error}") from error
         if labels.fingerprint != metadata.get("fingerprint"):
-            raise UserError(f"{path} does not match its own fingerprint: it was changed or damaged; draw it again")
+            raise UserError(
+                f"{path} does not match its own fingerprint: it was changed or damaged; draw it again"
+            )
         return labels

@@ -1,0 +1,95 @@
+"""Class activation maps (Eq. 2-3): gradient -> activation -> binary mask, for a whole batch at once, on the device.
+
+Differentiates the logit of a class, not its probability: the probability saturates and its gradient with it.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from scob.model.backbone import Features
+from scob.model.heads import Keep
+from scob.model.network import Network
+
+Maps = tuple[Tensor, Tensor]
+
+
+def activations(features: Tensor, gradient: Tensor, kind: str = "grad") -> Tensor:
+    """Eq. 2, divided by the map's own maximum: features and gradient (B, K, h, w) -> (B, h, w) in [0, 1].
+
+    `grad` averages the gradient over space for the channel weights. `grad++` weights each cell's positive gradient
+    by g^2 / (2 g^2 + sum(F) g^3) instead (Chattopadhay et al. 2018, for an exponential score).
+    """
+    f, g = features.float(), gradient.float()
+    if kind == "grad":
+        weights = g.mean(dim=(2, 3), keepdim=True)
+    else:
+        square = g.square()
+        below = 2 * square + f.sum(dim=(2, 3), keepdim=True) * square * g
+        share = square / torch.where(below.abs() > 1e-12, below, torch.ones_like(below))
+        weights = (share * g.relu()).sum(dim=(2, 3), keepdim=True)
+    heat = F.relu((weights * f).mean(dim=1))
+    peak = heat.amax(dim=(1, 2), keepdim=True)
+    return heat / torch.where(peak > 0, peak, torch.ones_like(peak))
+
+
+def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
+    """Eq. 3: average over an l x l window, keep what reaches the threshold: (B, h, w) -> (B, h, w) bool.
+
+    A map without any activation keeps nothing, whatever the threshold.
+    """
+    if window > 1:
+        padding = window // 2
+        smooth = F.avg_pool2d(heat[:, None], window, 1, padding, count_include_pad=False)[:, 0]
+        smooth = smooth[:, : heat.shape[1], : heat.shape[2]]
+    else:
+        smooth = heat
+    return (smooth >= threshold) & (heat.amax(dim=(1, 2), keepdim=True) > 0)
+
+
+def activation_maps(
+    logits: Tensor, features: Features, chosen: Tensor, kind: str = "grad", source: str = "each"
+) -> Maps:
+    """Maps of one class an image at both stages.
+
+    logits (B, L) computed from `features` (which require a gradient), chosen (B,) a class index, -1 for none (its map
+    is 0). The gradient stops at the features; the graph is kept for the losses.
+    """
+    picked = logits.gather(1, chosen.clamp(min=0)[:, None])[:, 0] * (chosen >= 0)
+    gradients = torch.autograd.grad(picked.float().sum(), features, retain_graph=True, allow_unused=True)
+    maps = [
+        activations(f.detach(), g if g is not None else torch.zeros_like(f), kind)
+        for f, g in zip(features, gradients, strict=True)
+    ]
+    # A head that reads stage 4 alone gives stage 3 no gradient: it borrows stage 4's map, as `stage4` does for all.
+    if source == "stage4" or gradients[0] is None:
+        maps[0] = F.interpolate(
+            maps[1][:, None], size=features[0].shape[2:], mode="bilinear", align_corners=False
+        )[:, 0]
+    return maps[0], maps[1]
+
+
+def masks_of(maps: Maps, windows: tuple[int, int], threshold: float) -> Keep:
+    """Eq. 3 at both stages."""
+    return foreground(maps[0], windows[0], threshold), foreground(maps[1], windows[1], threshold)
+
+
+def explain_classes(
+    network: Network, images: Tensor, chosen: Tensor, kind: str = "grad", source: str = "each"
+) -> Maps:
+    """At inference: maps of any class, or of several: images (B, 3, S, S), chosen (B,) or (B, C) class indices.
+
+    Returns maps (B, h, w), or (B, C, h, w), at both stages; an index of -1 gives a map of zeros.
+    """
+    with torch.no_grad():
+        third, fourth = network.backbone(images)
+    columns = chosen[:, None] if chosen.ndim == 1 else chosen
+    count = columns.shape[1]
+    with torch.enable_grad():
+        features = (
+            third.detach().repeat_interleave(count, 0).requires_grad_(),
+            fourth.detach().repeat_interleave(count, 0).requires_grad_(),
+        )
+        maps = activation_maps(network.classify(features), features, columns.reshape(-1), kind, source)
+    shaped = tuple(m.unflatten(0, columns.shape) for m in maps)
+    return (shaped[0][:, 0], shaped[1][:, 0]) if chosen.ndim == 1 else (shaped[0], shaped[1])

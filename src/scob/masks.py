@@ -1,0 +1,55 @@
+"""The mask bank: the last foreground mask of every training image at both stages, a bit a cell.
+
+A row of zeros means "not yet seen", and an empty mask hides nothing, so both are the same row.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from scob.model.heads import Grids, Keep
+
+
+def pack_bits(bits: Tensor) -> Tensor:
+    """(B, n) bool -> (B, ceil(n / 8)) uint8."""
+    padded = torch.nn.functional.pad(bits.to(torch.uint8), (0, -bits.shape[1] % 8))
+    places = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=bits.device)
+    return (padded.unflatten(1, (-1, 8)) * places).sum(dim=2, dtype=torch.int32).to(torch.uint8)
+
+
+def unpack_bits(packed: Tensor, count: int) -> Tensor:
+    """(B, m) uint8 -> (B, count) bool."""
+    places = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=packed.device)
+    return ((packed[:, :, None] & places) != 0).flatten(1)[:, :count]
+
+
+def flip_cells(masks: Tensor, flip: Tensor) -> Tensor:
+    """Mirror the masks (B, h, w) whose flip (B,) is true."""
+    return torch.where(flip[:, None, None], masks.flip(-1), masks)
+
+
+class MaskBank(nn.Module):
+    """Masks of N images (and a padding row) in unflipped coordinates, 980 bits an image at 448 pixels."""
+
+    packed: Tensor
+
+    def __init__(self, images: int, grids: Grids, device: torch.device | None = None) -> None:
+        super().__init__()
+        self.grids = grids
+        self.cells = tuple(h * w for h, w in grids)
+        self.register_buffer(
+            "packed", torch.zeros(images + 1, -(-sum(self.cells) // 8), dtype=torch.uint8, device=device)
+        )
+
+    def store(self, rows: Tensor, masks: Keep, flip: Tensor) -> None:
+        """Keep the masks of views that were mirrored where `flip` is true."""
+        upright = [flip_cells(m, flip).flatten(1) for m in masks]
+        self.packed[rows] = pack_bits(torch.cat(upright, dim=1))
+
+    def load(self, rows: Tensor, flip: Tensor) -> Keep:
+        """The masks of `rows`, mirrored where `flip` is true: (B, h3, w3), (B, h4, w4) bool."""
+        bits = unpack_bits(self.packed[rows], sum(self.cells))
+        third, fourth = bits.split(self.cells, dim=1)
+        return (
+            flip_cells(third.unflatten(1, self.grids[0]), flip),
+            flip_cells(fourth.unflatten(1, self.grids[1]), flip),
+        )

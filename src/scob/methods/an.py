@@ -1,0 +1,18 @@
+"""Assume negative: every label that was not observed is taken for absent (Cole et al., CVPR 2021)."""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from scob.losses import bce
+from scob.methods.base import Batch, LossMethod
+
+
+class AssumeNegative(LossMethod):
+    """Plain BCE with unknown as absent."""
+
+    name: ClassVar[str] = "an"
+    title: ClassVar[str] = "Assume negative"
+
+    def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
+        return {"bce": bce(logits.sigmoid(), (observed == 1).float(), batch.weight)}

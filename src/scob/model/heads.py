@@ -1,0 +1,100 @@
+"""What reads the two backbone stages: two SMTs, or the paper's convolutional baselines, or nothing but a pool.
+
+Widths for ResNet-50 and 80 classes (the paper gives totals, not layers), with `width` 512:
+cnn        3x3 2048->512, 3x3 512->768 on stage 4                      36.6M with the backbone
+large-cnn  as cnn, then 3x3 768->768 (residual) and 3x3 768->448       44.9M
+smt        two SMTs and a Linear(1024, 512) mapping                    38.3M
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from scob.config import ModelSettings
+from scob.model.backbone import Features
+from scob.model.smt import SemanticMaskedTransformer, masked_mean
+
+Keep = tuple[Tensor, Tensor]
+Grids = tuple[tuple[int, int], tuple[int, int]]
+
+
+class SmtHead(nn.Module):
+    """Two SMTs, their outputs side by side (multi-scale, appendix C): -> (B, 2 * width)."""
+
+    def __init__(self, channels: tuple[int, int], grids: Grids, settings: ModelSettings) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(
+            SemanticMaskedTransformer(
+                c,
+                g,
+                settings.width,
+                settings.layers,
+                settings.heads,
+                settings.feedforward,
+                settings.dropout,
+                settings.position,
+                settings.norm,
+            )
+            for c, g in zip(channels, grids, strict=True)
+        )
+        self.dimension = 2 * settings.width
+
+    def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
+        masks = keep if keep is not None else (None, None)
+        return torch.cat([s(f, m) for s, f, m in zip(self.stages, features, masks, strict=True)], dim=1)
+
+
+class ConvHead(nn.Module):
+    """The baseline: 3x3 convolutions on stage 4, then the mean over the kept cells."""
+
+    def __init__(self, channels: int, widths: tuple[int, ...]) -> None:
+        super().__init__()
+        sizes = (channels, *widths)
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(a, b, 3, padding=1) for a, b in zip(sizes, sizes[1:], strict=False)
+        )
+        for convolution in self.convolutions:
+            nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")  # type: ignore[arg-type]
+            nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+        self.dimension = widths[-1]
+
+    def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
+        x = features[1]
+        for convolution in self.convolutions:
+            y = F.relu(convolution(x))
+            x = x + y if x.shape == y.shape else y
+        return pool(x, keep)
+
+
+class LinearHead(nn.Module):
+    """Stage 4, averaged."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.dimension = channels
+
+    def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
+        return pool(features[1], keep)
+
+
+Head = SmtHead | ConvHead | LinearHead
+
+
+def pool(cells: Tensor, keep: Keep | None) -> Tensor:
+    """Mean over space (B, C, h, w) -> (B, C), over the kept cells where a mask is given."""
+    if keep is None:
+        return cells.mean(dim=(2, 3))
+    seen = keep[1].flatten(1)
+    return masked_mean(cells.flatten(2).transpose(1, 2), seen | ~seen.any(dim=1, keepdim=True))
+
+
+def build_head(channels: tuple[int, int], grids: Grids, settings: ModelSettings) -> Head:
+    """The head a setting names."""
+    w = settings.width
+    if settings.head == "smt":
+        return SmtHead(channels, grids, settings)
+    if settings.head == "cnn":
+        return ConvHead(channels[1], (w, 3 * w // 2))
+    if settings.head == "large-cnn":
+        return ConvHead(channels[1], (w, 3 * w // 2, 3 * w // 2, 7 * w // 8))
+    return LinearHead(channels[1])

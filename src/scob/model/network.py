@@ -1,0 +1,103 @@
+"""The online network that predicts, its contrastive projector, and the target network that follows it."""
+
+import copy
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from scob.config import ModelSettings
+from scob.errors import UserError
+from scob.model.backbone import Backbone, Features
+from scob.model.heads import Grids, Head, Keep, build_head
+
+
+class Network(nn.Module):
+    """Backbone, head and classifier: what a model folder holds and what predicts."""
+
+    def __init__(self, backbone: Backbone, head: nn.Module, classes: int) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+        self.dimension: int = head.dimension  # type: ignore[assignment]
+        self.classifier = nn.Linear(self.dimension, classes)
+
+    def embed(self, features: Features, keep: Keep | None = None) -> Tensor:
+        """Two feature maps, and the cells to look at, to (B, E)."""
+        return self.head(features, keep)  # type: ignore[no-any-return]
+
+    def classify(self, features: Features, keep: Keep | None = None) -> Tensor:
+        """Logits (B, L); the whole image where no mask is given."""
+        return self.classifier(self.embed(features, keep))  # type: ignore[no-any-return]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalised images (B, 3, S, S) to logits (B, L)."""
+        return self.classify(self.backbone(images))
+
+
+def build_network(
+    backbone: Backbone, settings: ModelSettings, classes: int, size: int, grids: Grids | None = None
+) -> Network:
+    """A network with new weights on top of `backbone`."""
+    if settings.width % (2 * settings.heads):
+        raise UserError(
+            f"model.width={settings.width} cannot be divided among model.heads={settings.heads} (and rows and columns)"
+        )
+    head: Head = build_head(backbone.channels, grids or backbone.grids(size), settings)
+    return Network(backbone, head, classes)
+
+
+class Projector(nn.Module):
+    """The paper's mapping layers: Linear on queries and keys; or (`query-mlp`) an MLP on the query and raw keys."""
+
+    def __init__(self, dimension: int, projection: int, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        if kind == "map":
+            self.layers: nn.Module = nn.Linear(dimension, projection)
+        else:
+            self.layers = nn.Sequential(
+                nn.Linear(dimension, dimension), nn.ReLU(), nn.Linear(dimension, dimension), nn.ReLU(),
+                nn.Linear(dimension, dimension),
+            )  # fmt: skip
+        self.dimension = projection if kind == "map" else dimension
+
+    def query(self, embedding: Tensor) -> Tensor:
+        """Online features (B, E) -> unit vectors (B, D)."""
+        return F.normalize(self.layers(embedding).float(), dim=1)
+
+    def key(self, embedding: Tensor) -> Tensor:
+        """Target features (B, E) -> unit vectors (B, D)."""
+        mapped = self.layers(embedding) if self.kind == "map" else embedding
+        return F.normalize(mapped.float(), dim=1)
+
+
+class Target(nn.Module):
+    """An exponential moving average of head and projector (Eq. 13), copied exactly at the start, never trained."""
+
+    def __init__(self, network: Network, projector: Projector) -> None:
+        super().__init__()
+        self.head, self.projector = copy.deepcopy(network.head), copy.deepcopy(projector)
+        for parameter in self.parameters():
+            parameter.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> "Target":
+        """Keys carry no dropout."""
+        return super().train(False)
+
+    @torch.no_grad()
+    def key(self, features: Features, keep: Keep | None) -> Tensor:
+        """(B, D) unit vectors of the cells that `keep` keeps."""
+        return self.projector.key(self.head(features, keep))
+
+    def follow(self, network: Network, projector: Projector, momentum: float) -> None:
+        """Eq. 13: theta_tar <- alpha theta_tar + (1 - alpha) theta_on."""
+        follow(self.head.parameters(), network.head.parameters(), momentum)
+        follow(self.projector.parameters(), projector.parameters(), momentum)
+
+
+@torch.no_grad()
+def follow(averages: Iterable[Tensor], values: Iterable[Tensor], momentum: float) -> None:
+    """In place: average <- momentum * average + (1 - momentum) * value, all tensors in one call."""
+    torch._foreach_lerp_(list(averages), [v.detach() for v in values], 1 - momentum)

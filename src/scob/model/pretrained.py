@@ -1,0 +1,152 @@
+"""The model folder: config.json and model.safetensors, all that is needed to predict, and a card for people."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from scob.config import ModelSettings
+from scob.errors import UserError
+from scob.files import write_atomically
+from scob.model.backbone import Backbone, backbone_config, backbone_from_config
+from scob.model.network import Network, build_network
+
+if TYPE_CHECKING:
+    from scob.experiment import Experiment
+
+FORMAT = "scob-model-1"
+
+
+@dataclass
+class ModelCard:
+    """What a model folder says of itself (config.json)."""
+
+    classes: tuple[str, ...]
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    model: dict[str, Any]
+    grids: tuple[tuple[int, int], tuple[int, int]]
+    backbone_name: str
+    backbone: dict[str, Any]
+    method: str
+    labels: dict[str, str]
+    evaluation: dict[str, Any] | None = None
+    head: dict[str, Any] | None = None  # of a method that brings its own
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT, **self.__dict__}, indent=1, ensure_ascii=False)
+
+    @staticmethod
+    def read(folder: Path) -> "ModelCard":
+        """config.json of a model folder, checked."""
+        file = folder / "config.json"
+        try:
+            stored = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"{folder} is not a model folder: it holds no config.json") from None
+        except (OSError, ValueError) as error:
+            raise UserError(f"{file} cannot be read: {error}") from error
+        if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
+            raise UserError(
+                f"{folder} holds a model of another version of Scob (expected {FORMAT}): train or convert it again"
+            )
+        try:
+            card = ModelCard(**stored)
+            card.classes = tuple(str(c) for c in card.classes)
+            card.mean, card.std = tuple(map(float, card.mean)), tuple(map(float, card.std))
+            card.thresholds = tuple(map(float, card.thresholds))
+            card.size = int(card.size)
+            card.grids = tuple((int(h), int(w)) for h, w in card.grids)  # type: ignore[assignment]
+            sane = len(card.grids) == 2 and len(card.mean) == len(card.std) == 3 and 16 <= card.size <= 4096
+            sane = sane and len(card.thresholds) == len(card.classes) and 0 < len(card.classes) <= 1_000_000
+            if not sane:
+                raise ValueError("sizes do not fit together")
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"{file} is damaged: {error}") from error
+        return card
+
+
+def save_model(folder: Path, experiment: "Experiment", summary: dict[str, Any]) -> None:
+    """Write the network of an experiment as a model folder."""
+    e = experiment
+    card = ModelCard(
+        classes=e.data.observed.classes,
+        size=e.config.data.size,
+        mean=e.mean,
+        std=e.std,
+        thresholds=tuple(0.5 for _ in e.data.observed.classes),
+        model=e.config.model.model_dump(mode="json"),
+        grids=e.grids,
+        backbone_name=e.config.model.backbone,
+        backbone=backbone_config(e.network.backbone),
+        method=e.config.method,
+        labels=summary["labels"],
+        evaluation=summary.get("evaluation"),
+        head=getattr(e.network.head, "recipe", None),
+    )
+    write_model(folder, e.network, card)
+
+
+def write_model(folder: Path, network: Network, card: ModelCard) -> None:
+    """Weights first, then the card that makes the folder a model."""
+    weights = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
+    write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    write_atomically(folder / "config.json", card.to_json())
+    write_atomically(folder / "README.md", describe(card))
+
+
+def describe(card: ModelCard) -> str:
+    """The card as a page."""
+    measured = card.evaluation or {}
+    lines = [
+        "# A Scob model",
+        "",
+        f"Names {len(card.classes)} classes: {', '.join(card.classes[:40])}{', ...' if len(card.classes) > 40 else ''}.",
+        "",
+        f"- Method: {card.method}; backbone: {card.backbone_name}; labels: {card.labels.get('origin')} (SHA-256 {card.labels.get('fingerprint')})",
+        f"- Input: RGB, squash-resized to {card.size} x {card.size}, divided by 255, mean {card.mean}, deviation {card.std}",
+        f"- Thresholds: {min(card.thresholds):.3f} to {max(card.thresholds):.3f} (one a class, in config.json)",
+    ]
+    if measured.get("mAP") is not None:
+        lines.append(f"- mAP on the reported split: {measured['mAP']:.2f}")
+    return "\n".join(
+        [*lines, "", "Load it with `scob.Scob.from_pretrained(folder)` or `scob predict FOLDER IMAGES`.", ""]
+    )
+
+
+def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Network, ModelCard]:
+    """The network of a model folder, ready to predict. Nothing but the folder is needed."""
+    folder = Path(folder)
+    card = ModelCard.read(folder)
+    try:
+        weights = load_file(folder / "model.safetensors")
+    except FileNotFoundError:
+        raise UserError(f"{folder} holds no model.safetensors") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"{folder / 'model.safetensors'} is damaged: {error}") from error
+    settings = ModelSettings.model_validate(card.model)
+    backbone = backbone_from_config(card.backbone, card.backbone_name, "all")
+    network = rebuild(backbone, settings, card)
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise UserError(
+            f"{folder}: weights and config.json do not belong together: {str(error).splitlines()[-1].strip()}"
+        ) from error
+    return network.to(device).eval(), card
+
+
+def rebuild(backbone: Backbone, settings: ModelSettings, card: ModelCard) -> Network:
+    """The network a card describes, with new weights."""
+    if card.head is None:
+        return build_network(backbone, settings, len(card.classes), card.size, card.grids)
+    from scob import methods
+
+    own = methods.find(card.method).rebuild_head(backbone.channels, card.grids, card.head)
+    return Network(backbone, own, len(card.classes))

@@ -1,0 +1,118 @@
+"""The recurrent semantic masked transformer (Eq. 4-5, appendix C): one for each backbone stage."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class EncoderLayer(nn.Module):
+    """Multi-head self-attention and a feed-forward part, with positions on queries and keys where they are given."""
+
+    def __init__(self, width: int, heads: int, feedforward: int, dropout: float, norm: str) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.pre = heads, dropout, norm == "pre"
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.widen = nn.Linear(width, feedforward)
+        self.narrow = nn.Linear(feedforward, width)
+        self.norm_attention = nn.LayerNorm(width)
+        self.norm_feedforward = nn.LayerNorm(width)
+        for matrix in (self.qkv, self.out):
+            nn.init.xavier_uniform_(matrix.weight)
+            nn.init.zeros_(matrix.bias)
+
+    def attend(self, x: Tensor, position: Tensor | None, allowed: Tensor | None) -> Tensor:
+        """Eq. 4. x (B, N, D); position (N, D) or None; allowed (B, 1, 1, N) bool, the keys that may be seen."""
+        batch, cells, width = x.shape
+        if position is None:
+            q, k, v = self.qkv(x).chunk(3, dim=-1)
+        else:
+            q, k = F.linear(x + position, self.qkv.weight[: 2 * width], self.qkv.bias[: 2 * width]).chunk(
+                2, dim=-1
+            )
+            v = F.linear(x, self.qkv.weight[2 * width :], self.qkv.bias[2 * width :])
+        q, k, v = (t.view(batch, cells, self.heads, width // self.heads).transpose(1, 2) for t in (q, k, v))
+        mixed = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=allowed, dropout_p=self.dropout if self.training else 0.0
+        )
+        return self.out(mixed.transpose(1, 2).reshape(batch, cells, width))  # type: ignore[no-any-return]
+
+    def feed(self, x: Tensor) -> Tensor:
+        return self.narrow(self._drop(F.relu(self.widen(x))))  # type: ignore[no-any-return]
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+    def forward(self, x: Tensor, position: Tensor | None, allowed: Tensor | None) -> Tensor:
+        if self.pre:
+            x = x + self._drop(self.attend(self.norm_attention(x), position, allowed))
+            return x + self._drop(self.feed(self.norm_feedforward(x)))
+        x = self.norm_attention(x + self._drop(self.attend(x, position, allowed)))
+        return self.norm_feedforward(x + self._drop(self.feed(x)))  # type: ignore[no-any-return]
+
+
+class SemanticMaskedTransformer(nn.Module):
+    """A stage's feature map to one vector, looking only at the cells it is told to keep."""
+
+    def __init__(
+        self,
+        channels: int,
+        grid: tuple[int, int],
+        width: int = 512,
+        layers: int = 2,
+        heads: int = 8,
+        feedforward: int = 2048,
+        dropout: float = 0.1,
+        position: str = "input",
+        norm: str = "post",
+    ) -> None:
+        super().__init__()
+        self.position_at_input = position == "input"
+        self.reduce = nn.Linear(channels, width)
+        self.rows = nn.Parameter(torch.empty(grid[0], width // 2).uniform_(0, 1))
+        self.columns = nn.Parameter(torch.empty(grid[1], width - width // 2).uniform_(0, 1))
+        self.layers = nn.ModuleList(
+            EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers)
+        )
+
+    def positions(self, height: int, width: int) -> Tensor:
+        """Eq. 15: row and column encodings side by side, (height * width, D); stretched to another grid if need be."""
+        rows, columns = stretch(self.rows, height), stretch(self.columns, width)
+        both = torch.cat(
+            (rows[:, None, :].expand(-1, width, -1), columns[None, :, :].expand(height, -1, -1)), dim=-1
+        )
+        return both.flatten(0, 1)
+
+    def forward(self, features: Tensor, keep: Tensor | None = None) -> Tensor:
+        """features (B, C, h, w), keep (B, h, w) bool or None -> (B, D).
+
+        Eq. 5 prints (1 - M) but means: keep the foreground M = 1, hide the rest. Hidden cells are neither keys nor
+        pooled, so nothing of them reaches the result; a row that keeps nothing falls back to everything.
+        """
+        height, width = features.shape[2:]
+        x = self.reduce(features.flatten(2).transpose(1, 2))
+        position: Tensor | None = self.positions(height, width).to(x.dtype)
+        if self.position_at_input:
+            x, position = x + position, None
+        if keep is None:
+            for layer in self.layers:
+                x = layer(x, position, None)
+            return x.mean(dim=1)  # type: ignore[no-any-return]
+        seen = keep.flatten(1)
+        seen = seen | ~seen.any(dim=1, keepdim=True)
+        for layer in self.layers:
+            x = layer(x, position, seen[:, None, None, :])
+        return masked_mean(x, seen)
+
+
+def masked_mean(cells: Tensor, seen: Tensor) -> Tensor:
+    """Mean over the cells that are seen: (B, N, D), (B, N) bool -> (B, D)."""
+    weight = seen.to(cells.dtype)[..., None]
+    return (cells * weight).sum(dim=1) / weight.sum(dim=1)
+
+
+def stretch(encoding: Tensor, length: int) -> Tensor:
+    """A learned 1-D encoding (n, D) at another length (length, D)."""
+    if len(encoding) == length:
+        return encoding
+    return F.interpolate(encoding.T[None], size=length, mode="linear", align_corners=False)[0].T

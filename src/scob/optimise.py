@@ -1,0 +1,92 @@
+"""One Adam for everything that is trained by gradient, with the schedule of the run."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from scob.config import TrainSettings
+from scob.parallel import Processes
+
+
+def schedule_factor(step: int, steps: int, warmup: float, kind: str) -> float:
+    """What a rate is multiplied by at `step` of `steps`: a linear rise, then constant or a cosine to 0."""
+    rise = warmup * steps
+    if step < rise:
+        return (step + 1) / (rise + 1)
+    if kind == "constant":
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1.0, steps - rise))))
+
+
+class Optimiser:
+    """Adam over named groups of parameters, each with its own rate; several losses may step in one iteration."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, Sequence[nn.Parameter]],
+        settings: TrainSettings,
+        steps: int,
+        processes: Processes,
+        device: torch.device,
+    ) -> None:
+        rates = {
+            "smt": settings.lr_smt,
+            "mapping": settings.lr_mapping,
+            "other": settings.lr_other,
+            "backbone": settings.lr_backbone,
+        }
+        self.settings, self.steps, self.processes, self.device = settings, steps, processes, device
+        self.base: list[float] = []
+        described: list[dict[str, object]] = []
+        for name, parameters in groups.items():
+            trained = [p for p in parameters if p.requires_grad]
+            if trained:
+                rate = rates[name]
+                self.base.append(rate)
+                on_device = torch.tensor(rate, device=device) if device.type == "cuda" else rate
+                described.append({"params": trained, "lr": on_device, "weight_decay": settings.weight_decay})
+        self.parameters = [p for group in described for p in group["params"]]  # type: ignore[attr-defined]
+        cuda = device.type == "cuda"
+        self.adam = torch.optim.AdamW(described, fused=cuda, capturable=cuda, foreach=None if cuda else True)
+        self.estimator_rate: Tensor | float = torch.zeros((), device=device) if cuda else 0.0
+        self.begin(0)
+
+    def begin(self, step: int) -> None:
+        """Set the rates of a step; outside anything that is captured."""
+        factor = schedule_factor(step, self.steps, self.settings.warmup, self.settings.schedule)
+        for group, base in zip(self.adam.param_groups, self.base, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(base * factor)
+            else:
+                group["lr"] = base * factor
+        if isinstance(self.estimator_rate, Tensor):
+            self.estimator_rate.fill_(self.settings.lr_estimator * factor)
+        else:
+            self.estimator_rate = self.settings.lr_estimator * factor
+
+    def step(self, loss: Tensor, *leaves: Tensor) -> None:
+        """Differentiate (to the parameters and to `leaves`, nothing else), add up over processes, move."""
+        self.adam.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss, inputs=[*self.parameters, *leaves])
+        self.processes.sum_gradients(self.parameters)
+        self.adam.step()
+
+    def state(self) -> dict[str, Tensor]:
+        """Adam's moments by parameter number, for a checkpoint."""
+        found: dict[str, Tensor] = {}
+        for number, parameter in enumerate(self.parameters):
+            for key, value in self.adam.state.get(parameter, {}).items():
+                found[f"{number}.{key}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+        return found
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Put the moments of a checkpoint back."""
+        for number, parameter in enumerate(self.parameters):
+            mine = {k.partition(".")[2]: v for k, v in state.items() if k.partition(".")[0] == str(number)}
+            if mine:
+                self.adam.state[parameter] = {
+                    k: v.to(parameter.device if k != "step" or self.device.type == "cuda" else "cpu").clone()
+                    for k, v in mine.items()
+                }

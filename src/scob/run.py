@@ -1,0 +1,90 @@
+"""The run folder: settings, observed labels, log, checkpoints, model. One process writes it at a time."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scob.config import Config, dump, read_yaml, resolve
+from scob.errors import UserError
+from scob.files import write_atomically
+from scob.labels import Labels
+
+
+class RunFolder:
+    """Paths and small files of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.yaml"
+        self.labels_file = self.path / "labels.safetensors"
+        self.log_file = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.model = self.path / "model"
+        self.summary_file = self.path / "summary.json"
+        self.best_file = self.path / "best.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        return self.summary_file.is_file()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; a second run on it is refused. The lock ends with the process."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+        except OSError as error:
+            raise UserError(f"cannot write the run folder {self.path}: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(
+                    f"another process is writing the run folder {self.path}: wait for it, or use --out"
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def write_config(self, config: Config) -> None:
+        write_atomically(self.config_file, dump(config))
+
+    def read_config(self, methods: list[str]) -> Config:
+        if not self.config_file.is_file():
+            raise UserError(f"{self.path} is not a run folder: it holds no config.yaml")
+        return resolve(read_yaml(self.config_file), str(self.config_file), methods)
+
+    def labels(self) -> Labels:
+        return Labels.load(self.labels_file)
+
+    def log_size(self) -> int:
+        return self.log_file.stat().st_size if self.log_file.exists() else 0
+
+    def cut_log(self, size: int) -> None:
+        """Drop what was logged after a checkpoint: it will be logged again, the same."""
+        if self.log_file.exists():
+            with self.log_file.open("r+b") as file:
+                file.truncate(size)
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one JSON line."""
+        with self.log_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def records(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The log's records, of one kind or all."""
+        if not self.log_file.exists():
+            return []
+        found = [json.loads(line) for line in self.log_file.read_text().splitlines() if line.strip()]
+        return [r for r in found if kind is None or r["kind"] == kind]
+
+    def summary(self) -> dict[str, Any]:
+        """What a finished run says of itself."""
+        if not self.finished:
+            raise UserError(f"the run in {self.path} is not finished: scob train --resume {self.path}")
+        found: dict[str, Any] = json.loads(self.summary_file.read_text())
+        return found

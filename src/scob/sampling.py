@@ -1,0 +1,120 @@
+"""Which images a step sees: an order for every epoch, the label each image stands for, and its class-positive.
+
+All of it is drawn by seed, epoch and image on the host, before the step, so that images can be fetched ahead and a
+resumed or distributed run sees the same. Over several processes each takes its share of the same global batch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scob.draws import mix, permutation, seed_key
+from scob.labels import PRESENT, Labels
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """A process's share of one step, on the host. Padding has the row N (one past the last image) and weight 0."""
+
+    rows: Rows
+    keys: Rows
+    chosen: Rows
+    positives: Rows
+    weight: NDArray[np.float32]
+    images: int
+
+
+@dataclass
+class Batch:
+    """A planned batch on the device. `keys` already hold seed and epoch; `images` are uint8 where they are needed."""
+
+    rows: Tensor
+    keys: Tensor
+    chosen: Tensor
+    positives: Tensor
+    weight: Tensor
+    epoch: int
+    step: int
+    images: Tensor | None = None
+    positive_images: Tensor | None = None
+
+
+class Plan:
+    """The batches of a training run."""
+
+    def __init__(
+        self, labels: Labels, batch: int, seed: int, rank: int = 0, processes: int = 1, pad: bool = False
+    ) -> None:
+        """`pad` fills the last batch up with padding, for code that wants one shape."""
+        self.batch, self.seed, self.rank, self.processes, self.pad = batch, seed, rank, processes, pad
+        self.present = labels.values == PRESENT
+        self.keys = labels.keys
+        self.count = len(labels)
+        pairs = np.argwhere(self.present.T)  # sorted by class
+        self.members = pairs[:, 1]
+        counts = self.present.sum(axis=0)
+        self.starts, self.sizes = np.cumsum(counts) - counts, counts
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.count // self.batch)
+
+    def epoch(self, epoch: int, skip: int = 0) -> Iterator[PlannedBatch]:
+        """The batches of an epoch, from the `skip`-th on."""
+        order = permutation(self.count, self.seed, epoch, "order")
+        for step in range(skip, self.steps):
+            yield self._share(order[step * self.batch : (step + 1) * self.batch], epoch)
+
+    def _share(self, whole: Rows, epoch: int) -> PlannedBatch:
+        """This process's part of a global batch; every process's part has the same length."""
+        length = -(-(self.batch if self.pad else len(whole)) // self.processes)
+        rows = np.full(length, self.count, dtype=np.int64)
+        mine = whole[self.rank :: self.processes]
+        rows[: len(mine)] = mine
+        real = rows < self.count
+        keys = mix(
+            np.where(real, self.keys[np.minimum(rows, self.count - 1)], 0), seed_key(self.seed, epoch)
+        ).view(np.int64)
+        chosen = self._choose(rows, keys, real)
+        weight = np.where(real, np.float32(1 / len(whole)), np.float32(0))
+        return PlannedBatch(rows, keys, chosen, self._positives(rows, chosen, keys), weight, len(whole))
+
+    def _choose(self, rows: Rows, keys: Rows, real: NDArray[np.bool_]) -> Rows:
+        """One observed positive of each image, drawn; -1 where there is none."""
+        present = self.present[np.minimum(rows, self.count - 1)] & real[:, None]
+        if not present.shape[1]:
+            return np.full(len(rows), -1, dtype=np.int64)
+        lanes = np.arange(present.shape[1], dtype=np.int64)[None, :]
+        draw = mix(
+            mix(keys, seed_key("choose")).view(np.int64)[:, None] ^ lanes, seed_key("lane")
+        ) | np.uint64(1)
+        best = np.where(present, draw, np.uint64(0)).argmax(axis=1)
+        return np.where(present.any(axis=1), best, -1).astype(np.int64)
+
+    def _positives(self, rows: Rows, chosen: Rows, keys: Rows) -> Rows:
+        """Another image with the same observed label (Eq. 7); the image itself where it is the only one."""
+        c = np.maximum(chosen, 0)
+        size = np.maximum(self.sizes[c], 1)
+        place = (mix(keys, seed_key("positive")) % size.astype(np.uint64)).astype(np.int64)
+        if not len(self.members):
+            return rows
+        first = self.members[np.minimum(self.starts[c] + place, len(self.members) - 1)]
+        after = self.members[np.minimum(self.starts[c] + (place + 1) % size, len(self.members) - 1)]
+        return np.where(chosen < 0, rows, np.where(first == rows, after, first)).astype(np.int64)
+
+
+def to_device(planned: PlannedBatch, epoch: int, step: int, device: torch.device) -> Batch:
+    """One transfer for the integers of a batch, one for its weights."""
+    whole = torch.from_numpy(np.stack((planned.rows, planned.keys, planned.chosen, planned.positives)))
+    weight = torch.from_numpy(planned.weight)
+    if device.type == "cuda":
+        whole, weight = whole.pin_memory(), weight.pin_memory()
+    rows, keys, chosen, positives = whole.to(device, non_blocking=True).unbind(0)
+    return Batch(rows, keys, chosen, positives, weight.to(device, non_blocking=True), epoch, step)
