@@ -16,12 +16,13 @@ from scob.errors import UserError
 from scob.ipt import InstancePriorityTree
 from scob.losses import bce_observed, l_cont
 from scob.masks import MaskBank, flip_cells
-from scob.methods.base import Batch, Problem
+from scob.methods.base import Problem
 from scob.methods.role import Role
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
 from scob.model.heads import Keep
 from scob.model.network import Network, Projector, Target
+from scob.sampling import Batch
 
 
 class Bootstrap(Role):
@@ -38,9 +39,7 @@ class Bootstrap(Role):
         super().__init__(network, problem, source, config, settings)
         s = self.settings
         if s.guidance == "gt-mask" and problem.true_masks is None:
-            raise UserError(
-                "scob.guidance=gt-mask needs a data set with segmentation masks; this one has none"
-            )
+            raise UserError("scob.guidance=gt-mask needs a data set with segmentation masks; this one has none")
         objects = s.contrast in ("ipt", "random")
         self.image_contrast: ImageContrast | None = None
         self.needs_images = s.contrast != "none"
@@ -54,9 +53,7 @@ class Bootstrap(Role):
             )
             self.bank = MaskBank(problem.images, problem.grids, problem.device)
         elif s.contrast != "none":
-            self.image_contrast = ImageContrast(
-                network, config.model.projection, s.contrast, s.tau, s.momentum
-            )
+            self.image_contrast = ImageContrast(network, config.model.projection, s.contrast, s.tau, s.momentum)
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
         mapping: list[nn.Parameter] = []
@@ -76,9 +73,7 @@ class Bootstrap(Role):
     def guided(self, epoch: int) -> bool:
         """Whether masks are in use: never without guidance, nor in the first third of `two-stage`."""
         s = self.settings
-        return s.guidance != "none" and not (
-            s.optimisation == "two-stage" and epoch < self.problem.epochs / 3
-        )
+        return s.guidance != "none" and not (s.optimisation == "two-stage" and epoch < self.problem.epochs / 3)
 
     # One iteration.
 
@@ -104,9 +99,7 @@ class Bootstrap(Role):
         query_masks = self._turn(masks, flip, strong_flip)
         with autocast(clean[0].device, self.source.precision):
             query = self.projector.query(self.network.embed(strong, query_masks))  # H~_on = T_on(Aug_o(x), M)
-            key = (
-                node if other is None else self.target.key(other, self._banked(batch, other_flip))
-            )  # H~+_tar
+            key = node if other is None else self.target.key(other, self._banked(batch, other_flip))  # H~+_tar
         contrast = s.lambda_c * self._against_tree(query, key, batch)  # negatives: top t of the other classes
         if s.optimisation == "joint":
             self.optimiser.step(loss + contrast, rows)
@@ -141,18 +134,14 @@ class Bootstrap(Role):
         s = self.settings
         if not self.guided(batch.epoch):
             return None
-        masks = masks_of(
-            activation_maps(logits, clean, batch.chosen, s.cam, s.cam_source), s.cam_window, s.gamma_cam
-        )
+        masks = masks_of(activation_maps(logits, clean, batch.chosen, s.cam, s.cam_source), s.cam_window, s.gamma_cam)
         if s.guidance == "gt-mask" and self.problem.true_masks is not None:
             true = self.problem.true_masks.load(batch.rows, flip)
             known = true[0].flatten(1).any(dim=1)[:, None, None]
             masks = (torch.where(known, true[0], masks[0]), torch.where(known, true[1], masks[1]))
         return masks
 
-    def _remember(
-        self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor
-    ) -> Tensor:
+    def _remember(self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor) -> Tensor:
         """The target's masked features into the tree, the masks into the bank; returns the features (B, D)."""
         detached = (clean[0].detach(), clean[1].detach())
         with autocast(clean[0].device, self.source.precision):
@@ -196,9 +185,7 @@ class Bootstrap(Role):
         """The other reading of Sec. 3.2: the masked feature must show the class it was masked for."""
         with autocast(clean[0].device, self.source.precision):
             logits = self.network.classify(clean, masks).float()
-        only = (
-            nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
-        )
+        only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
         return bce_observed(logits.sigmoid(), only, batch.weight)
 
     def _image_level_step(self, batch: Batch) -> dict[str, Tensor]:

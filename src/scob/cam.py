@@ -63,9 +63,9 @@ def activation_maps(
     ]
     # A head that reads stage 4 alone gives stage 3 no gradient: it borrows stage 4's map, as `stage4` does for all.
     if source == "stage4" or gradients[0] is None:
-        maps[0] = F.interpolate(
-            maps[1][:, None], size=features[0].shape[2:], mode="bilinear", align_corners=False
-        )[:, 0]
+        maps[0] = F.interpolate(maps[1][:, None], size=features[0].shape[2:], mode="bilinear", align_corners=False)[
+            :, 0
+        ]
     return maps[0], maps[1]
 
 
@@ -74,9 +74,7 @@ def masks_of(maps: Maps, windows: tuple[int, int], threshold: float) -> Keep:
     return foreground(maps[0], windows[0], threshold), foreground(maps[1], windows[1], threshold)
 
 
-def explain_classes(
-    network: Network, images: Tensor, chosen: Tensor, kind: str = "grad", source: str = "each"
-) -> Maps:
+def explain_classes(network: Network, images: Tensor, chosen: Tensor, kind: str = "grad", source: str = "each") -> Maps:
     """At inference: maps of any class, or of several: images (B, 3, S, S), chosen (B,) or (B, C) class indices.
 
     Returns maps (B, h, w), or (B, C, h, w), at both stages; an index of -1 gives a map of zeros.
@@ -91,5 +89,5 @@ def explain_classes(
             fourth.detach().repeat_interleave(count, 0).requires_grad_(),
         )
         maps = activation_maps(network.classify(features), features, columns.reshape(-1), kind, source)
-    shaped = tuple(m.unflatten(0, columns.shape) for m in maps)
+    shaped = tuple(m.view(*columns.shape, *m.shape[1:]) for m in maps)
     return (shaped[0][:, 0], shaped[1][:, 0]) if chosen.ndim == 1 else (shaped[0], shaped[1])

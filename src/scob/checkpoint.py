@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill at any instruction: one file each, whole or absent, checked against its own digest."""
+"""Checkpoints that survive a kill at any instruction: one file each, whole or absent, with its own digest."""
 
 import hashlib
 import json
@@ -28,9 +28,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def save_checkpoint(
-    folder: Path, step: int, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]
-) -> Path:
+def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> Path:
     """Write `step-N.safetensors`, then drop all but the last two."""
     path = folder / f"step-{step:09d}.safetensors"
     host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -71,7 +69,5 @@ def latest_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], 
         except UserError as error:
             complaints.append(str(error))
     if complaints:
-        raise UserError(
-            f"no checkpoint in {folder} is whole: {complaints[0]}; start the run again in a new folder"
-        )
+        raise UserError(f"no checkpoint in {folder} is whole: {complaints[0]}; start the run again in a new folder")
     return None

@@ -5,6 +5,7 @@ Settings come from YAML and from `key=value` words on the command line. The defa
 Settings that belong to one method (`scob: {...}`, `ll-r: {...}`) are a section of that method's name.
 """
 
+import contextlib
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -73,12 +74,8 @@ class ModelSettings(Section):
     freeze: Literal["all", "stages", "none"] = setting(
         "all", "what of the backbone stays as it is; stages: all but the last stage", "all"
     )
-    calibrate_bn: bool = setting(
-        True, "re-estimate BatchNorm statistics on the unlabelled training images", False
-    )
-    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting(
-        "smt", "what reads the backbone's two stages"
-    )
+    calibrate_bn: bool = setting(True, "re-estimate BatchNorm statistics on the unlabelled training images", False)
+    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting("smt", "what reads the backbone's two stages")
     width: int = setting(512, "channels inside the SMT", 512, ge=8)
     layers: int = setting(2, "encoder layers in each SMT", 2, ge=1)
     heads: int = setting(8, "attention heads", 8, ge=1)
@@ -97,20 +94,14 @@ class ModelSettings(Section):
 class ScobSettings(Section):
     """Semantic contrastive bootstrapping (Algorithm 1) and its ablations."""
 
-    guidance: Literal["cam", "none", "gt-mask"] = setting(
-        "cam", "where the masks of the contrastive pass come from"
-    )
+    guidance: Literal["cam", "none", "gt-mask"] = setting("cam", "where the masks of the contrastive pass come from")
     contrast: Literal["ipt", "random", "none", "byol", "moco", "simclr"] = setting(
         "ipt", "what the query is set against"
     )
     optimisation: Literal["em", "joint", "two-stage"] = setting("em", "how masks and weights take turns")
-    positive: Literal["class", "self"] = setting(
-        "class", "key: another image of the same label, or the same image"
-    )
+    positive: Literal["class", "self"] = setting("class", "key: another image of the same label, or the same image")
     cam: Literal["grad", "grad++"] = setting("grad", "channel weights of Eq. 2, or those of Grad-CAM++")
-    cam_source: Literal["each", "stage4"] = setting(
-        "each", "each stage has its own map, or stage 4's for both"
-    )
+    cam_source: Literal["each", "stage4"] = setting("each", "each stage has its own map, or stage 4's for both")
     cam_window: tuple[int, int] = setting((3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None)
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
     lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
@@ -136,27 +127,19 @@ class TrainSettings(Section):
     lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
     lr_estimator: float = setting(0.01, "learning rate of the label estimator", 0.01, gt=0)
     warmup: float = setting(0.05, "share of all steps in which the rates rise from 0", 0.0, ge=0, le=1)
-    schedule: Literal["cosine", "constant"] = setting(
-        "cosine", "what the rates do after the warm-up", "constant"
-    )
+    schedule: Literal["cosine", "constant"] = setting("cosine", "what the rates do after the warm-up", "constant")
     weight_decay: float = setting(0.0, "decoupled weight decay of new layers", 0.0, ge=0)
     seed: int = setting(0, "seed of initial weights and of every draw in training", None)
     device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None)
-    precision: Literal["auto", "fp32", "bf16"] = setting(
-        "auto", "auto: bf16 where the device is fast at it", None
-    )
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the device is fast at it", None)
     deterministic: bool = setting(False, "bit-identical runs on a GPU, at a price", None)
     compile: bool = setting(False, "compile or capture the fixed-shape parts of the step", None)
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
         "none", "keep clean-view features of a frozen backbone: computed once, exact", None
     )
-    ema: float = setting(
-        0.0, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1
-    )
+    ema: float = setting(0.0, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1)
     flip_test: bool = setting(False, "average predictions over the image and its mirror", False)
-    holdout: float = setting(
-        0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1
-    )
+    holdout: float = setting(0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1)
     holdout_labels: Literal["observed", "full"] = setting(
         "observed", "labels of the held-out images used for choosing", "full"
     )
@@ -174,9 +157,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="allow", validate_default=True)
 
-    preset: Literal["default", "paper"] = setting(
-        "default", "paper: every value as the paper prints it", "paper"
-    )
+    preset: Literal["default", "paper"] = setting("default", "paper: every value as the paper prints it", "paper")
     method: str = setting("scob", "scob or one of its rivals; `scob compare --list` names them", "scob")
     data: DataSettings = Field(default_factory=DataSettings, description="where the images are")
     labels: LabelSettings = Field(default_factory=LabelSettings, description="what is known of them")
@@ -212,9 +193,7 @@ def paper_values() -> dict[str, dict[str, Any]]:
 
 def known_keys() -> list[str]:
     """Every `section.key` there is, and the two top-level ones."""
-    return ["preset", "method"] + [
-        f"{s}.{k}" for s, section in SECTIONS.items() for k in section.model_fields
-    ]
+    return ["preset", "method"] + [f"{s}.{k}" for s, section in SECTIONS.items() for k in section.model_fields]
 
 
 def nearest(key: str, among: Iterable[str]) -> str:
@@ -223,9 +202,7 @@ def nearest(key: str, among: Iterable[str]) -> str:
     tails = {name.rpartition(".")[2]: name for name in names}
     close = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
     if not close:
-        close = [
-            tails[t] for t in difflib.get_close_matches(key.rpartition(".")[2], list(tails), n=1, cutoff=0.75)
-        ]
+        close = [tails[t] for t in difflib.get_close_matches(key.rpartition(".")[2], list(tails), n=1, cutoff=0.75)]
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -241,10 +218,8 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
         except yaml.YAMLError:
             value = raw
         if isinstance(value, str):  # YAML 1.1 reads 4e-5 as a text
-            try:
+            with contextlib.suppress(ValueError):
                 value = float(value)
-            except ValueError:
-                pass
         node = tree
         *path, last = key.split(".")
         for part in path:
@@ -314,9 +289,7 @@ def load_config(path: Path | None, overrides: Iterable[str] = (), methods: Itera
     tree = read_yaml(path) if path is not None else {}
     if path is not None:
         resolve(tree, str(path), names)
-    return resolve(
-        merge(tree, parse_overrides(words)), "on the command line" if words else "the settings", names
-    )
+    return resolve(merge(tree, parse_overrides(words)), "on the command line" if words else "the settings", names)
 
 
 def dump(config: Config) -> str:

@@ -25,9 +25,7 @@ class ImageContrast(nn.Module):
         self.kind, self.tau, self.momentum = kind, tau, momentum
         self.projector = Projector(network.dimension, projection, "map")
         self.target = Target(network, self.projector)
-        self.predictor = nn.Sequential(
-            nn.Linear(projection, projection), nn.ReLU(), nn.Linear(projection, projection)
-        )
+        self.predictor = nn.Sequential(nn.Linear(projection, projection), nn.ReLU(), nn.Linear(projection, projection))
         self.predictor.requires_grad_(kind == "byol")
         self.register_buffer("queue", torch.zeros(QUEUE if kind == "moco" else 0, projection))
         self.register_buffer("filled", torch.zeros(len(self.queue), dtype=torch.bool))

@@ -4,7 +4,7 @@ Every random choice in Scob (which label is kept, which view is flipped, which i
 by a seed, a purpose and an image, never by the order of calls. The same run on another machine, on another
 number of processes, or resumed in the middle of an epoch therefore makes the same choices.
 
-The mixer is SplitMix64 (Steele, Lea and Flood 2014), once in NumPy for files, once in torch for device batches.
+The mixer is SplitMix64 (Steele, Lea and Flood 2014), in NumPy for files and in torch for device batches.
 """
 
 import hashlib

@@ -149,7 +149,7 @@ def true_masks(split: Split, observed: Labels, grids: Grids) -> tuple[MaskBank, 
     bank, found = MaskBank(len(split), grids), 0
     for row in range(len(split)):
         objects = split.masks.load(row)
-        wanted = np.flatnonzero(observed.values[row] == PRESENT)
+        wanted = [int(c) for c in np.flatnonzero(observed.values[row] == PRESENT)]
         shown = [objects.present[c] for c in wanted if c in objects.present] if objects is not None else []
         if not shown:
             continue
@@ -265,6 +265,4 @@ def calibrate(
         return
     report("calibrating", {"images": min(count, CALIBRATION_IMAGES)})
     batches = feed.iterate(row_batches(min(count, CALIBRATION_IMAGES), 32))
-    source.backbone.calibrate(
-        source.views.normalise(b).contiguous(memory_format=torch.channels_last) for b in batches
-    )
+    source.backbone.calibrate(source.views.normalise(b).contiguous(memory_format=torch.channels_last) for b in batches)

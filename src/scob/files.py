@@ -7,7 +7,7 @@ from scob.errors import UserError
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content` so that a reader, or a crash, sees the old file or the new one and nothing between."""
+    """Replace `path` by `content`: a reader, or a crash, sees the old file or the new one and nothing between."""
     path = Path(path)
     raw = content.encode() if isinstance(content, str) else content
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")

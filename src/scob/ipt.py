@@ -31,9 +31,7 @@ class InstancePriorityTree(nn.Module):
         # against a full tree) is written to that last class's slot and wiped.
         self.register_buffer("features", torch.zeros(classes + 1, capacity, dimension, device=device))
         self.register_buffer("scores", torch.full((classes + 1, capacity), -torch.inf, device=device))
-        self.register_buffer(
-            "ids", torch.full((classes + 1, capacity), EMPTY, dtype=torch.int64, device=device)
-        )
+        self.register_buffer("ids", torch.full((classes + 1, capacity), EMPTY, dtype=torch.int64, device=device))
         self.register_buffer("home", torch.zeros(images + 1, dtype=torch.int64, device=device))
 
     @torch.no_grad()
@@ -78,7 +76,7 @@ class InstancePriorityTree(nn.Module):
         return self._take(slots), scores > -torch.inf
 
     def random(self, count: int, priorities: Tensor) -> tuple[Tensor, Tensor]:
-        """The `Random` rows of Tab. 3: nodes of every class by random priorities (L, capacity) instead of confidence."""
+        """The `Random` rows of Tab. 3: nodes of every class by random priorities (L, capacity)."""
         drawn = torch.where(self.scores[:-1] > -torch.inf, priorities, -1.0)
         best, slots = drawn.topk(min(count, self.capacity), dim=1)
         return self._take(slots), best >= 0

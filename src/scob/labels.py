@@ -23,7 +23,7 @@ FORMAT = "scob-labels-1"
 class Labels:
     """What is known of each image: `values[i, c]` is +1, -1 or 0 for `images[i]` and `classes[c]`.
 
-    `origin` says how the values came about ("full", "single-positive seed 0", a file name); it is saved with them.
+    `origin` says how the values came about ("full", "single-positive seed 0", a file name).
     """
 
     classes: tuple[str, ...]
@@ -145,9 +145,7 @@ class Labels:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
                 if metadata.get("format") != FORMAT:
-                    raise UserError(
-                        f"{path} is not a Scob label file (its format is {metadata.get('format')!r})"
-                    )
+                    raise UserError(f"{path} is not a Scob label file (its format is {metadata.get('format')!r})")
                 classes = json.loads(metadata["classes"])
                 images = json.loads(file.get_tensor("images").tobytes())
                 if not all(isinstance(name, str) for name in [*classes, *images]):
@@ -160,7 +158,5 @@ class Labels:
         except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
             raise UserError(f"{path} is damaged or is not a Scob label file: {error}") from error
         if labels.fingerprint != metadata.get("fingerprint"):
-            raise UserError(
-                f"{path} does not match its own fingerprint: it was changed or damaged; draw it again"
-            )
+            raise UserError(f"{path} does not match its own fingerprint: it was changed or damaged; draw it again")
         return labels

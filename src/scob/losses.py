@@ -26,7 +26,7 @@ def bce(p: Tensor, q: Tensor, weight: Tensor | None = None) -> Tensor:
 
 
 def bce_observed(p: Tensor, observed: Tensor, weight: Tensor | None = None) -> Tensor:
-    """L_BCE+ of Eq. 11: only observed labels count, divided by L. An observed -1 counts as a negative (partial labels)."""
+    """L_BCE+ of Eq. 11: only observed labels count, divided by L; an observed -1 is a negative (partial labels)."""
     positive, negative = (observed == 1).to(p.dtype), (observed == -1).to(p.dtype)
     return _mean(-(positive * _log(p) + negative * _log(1 - p)).mean(dim=1), weight)
 
@@ -73,9 +73,7 @@ def l_class(
     collect: Callable[[Tensor], Tensor] = identity,
 ) -> Tensor:
     """Eq. 12: L_sp symmetric in predictions and estimates."""
-    return (
-        l_sp(p, estimate, observed, k, weight, collect) + l_sp(estimate, p, observed, k, weight, collect)
-    ) / 2
+    return (l_sp(p, estimate, observed, k, weight, collect) + l_sp(estimate, p, observed, k, weight, collect)) / 2
 
 
 def l_cont(
@@ -93,9 +91,7 @@ def l_cont(
     `scale: paper` divides by 1 + the number of negatives.
     """
     positive = (query * key).sum(dim=1, keepdim=True) / tau
-    against = (
-        query @ negatives.T if negatives.ndim == 2 else torch.einsum("bd,bmd->bm", query, negatives)
-    ) / tau
+    against = (query @ negatives.T if negatives.ndim == 2 else torch.einsum("bd,bmd->bm", query, negatives)) / tau
     against = against.masked_fill(~allowed, -torch.inf)
     per_image = torch.logsumexp(torch.cat((positive, against), dim=1), dim=1) - positive[:, 0]
     if scale == "paper":

@@ -9,17 +9,19 @@ from torch import Tensor, nn
 from scob.model.heads import Grids, Keep
 
 
+def _places(device: torch.device) -> Tensor:
+    return torch.arange(8, dtype=torch.uint8, device=device)
+
+
 def pack_bits(bits: Tensor) -> Tensor:
     """(B, n) bool -> (B, ceil(n / 8)) uint8."""
     padded = torch.nn.functional.pad(bits.to(torch.uint8), (0, -bits.shape[1] % 8))
-    places = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=bits.device)
-    return (padded.unflatten(1, (-1, 8)) * places).sum(dim=2, dtype=torch.int32).to(torch.uint8)
+    return (padded.view(len(bits), -1, 8) << _places(bits.device)).sum(dim=2, dtype=torch.int32).to(torch.uint8)
 
 
 def unpack_bits(packed: Tensor, count: int) -> Tensor:
     """(B, m) uint8 -> (B, count) bool."""
-    places = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=packed.device)
-    return ((packed[:, :, None] & places) != 0).flatten(1)[:, :count]
+    return ((packed[:, :, None] >> _places(packed.device)) & 1).bool().flatten(1)[:, :count]
 
 
 def flip_cells(masks: Tensor, flip: Tensor) -> Tensor:
@@ -48,8 +50,8 @@ class MaskBank(nn.Module):
     def load(self, rows: Tensor, flip: Tensor) -> Keep:
         """The masks of `rows`, mirrored where `flip` is true: (B, h3, w3), (B, h4, w4) bool."""
         bits = unpack_bits(self.packed[rows], sum(self.cells))
-        third, fourth = bits.split(self.cells, dim=1)
+        third, fourth = bits[:, : self.cells[0]], bits[:, self.cells[0] :]
         return (
-            flip_cells(third.unflatten(1, self.grids[0]), flip),
-            flip_cells(fourth.unflatten(1, self.grids[1]), flip),
+            flip_cells(third.reshape(-1, *self.grids[0]), flip),
+            flip_cells(fourth.reshape(-1, *self.grids[1]), flip),
         )

@@ -130,9 +130,7 @@ def threshold_metrics(scores: Array, reference: Array, threshold: ArrayLike | Te
     return _rates(s >= _threshold(threshold, s), r)
 
 
-def top_k_metrics(
-    scores: Array, reference: Array, k: int = 3, threshold: ArrayLike | Tensor | None = None
-) -> Rates:
+def top_k_metrics(scores: Array, reference: Array, k: int = 3, threshold: ArrayLike | Tensor | None = None) -> Rates:
     """Rates when each image is given its k best-scored classes (with `threshold`: those that reach it).
 
     Ranks are over all classes, known or not; of equal scores the earlier class wins.
@@ -152,9 +150,7 @@ def mask_metrics(predicted: Array, truth: Array, void: Array | None = None) -> D
     p, t = _tensor(predicted).bool(), _tensor(truth).bool()
     ignored = torch.zeros_like(t) if void is None else _tensor(void).bool()
     if not p.shape == t.shape == ignored.shape:
-        raise ValueError(
-            f"masks differ in shape: {tuple(p.shape)}, {tuple(t.shape)} and {tuple(ignored.shape)}"
-        )
+        raise ValueError(f"masks differ in shape: {tuple(p.shape)}, {tuple(t.shape)} and {tuple(ignored.shape)}")
     known = ~ignored.to(p.device)
     t = t.to(p.device)
     return _detection((p & t & known).sum(), (p & ~t & known).sum(), (~p & t & known).sum())
@@ -181,9 +177,7 @@ def recovery_metrics(scores: Array, observed: Array, truth: Array, threshold: fl
     )
 
 
-def precision_recall_curve(
-    scores: Array, reference: Array
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def precision_recall_curve(scores: Array, reference: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Precision and recall at every distinct score of one class, (N,) and (N,), from the highest score down.
 
     Raises ValueError for a class without a known positive.
@@ -213,9 +207,7 @@ def calibration(scores: Array, reference: Array, bins: int = 10) -> Calibration:
     return Calibration(predicted.cpu().numpy(), observed.cpu().numpy(), counts.cpu().numpy())
 
 
-def unknown_negative_shares(
-    scores: Array, observed: Array, truth: Array, bins: int = 50
-) -> NDArray[np.float64]:
+def unknown_negative_shares(scores: Array, observed: Array, truth: Array, bins: int = 50) -> NDArray[np.float64]:
     """One column of fig-distribution, (bins,): how probabilities of unknown true negatives are spread."""
     s, t = _checked(scores, truth)
     _, seen = _checked(scores, observed)
@@ -232,9 +224,7 @@ def evaluate_scores(
     if len(classes) != s.shape[1]:
         raise ValueError(f"there are {len(classes)} class names for {s.shape[1]} columns of scores")
     ap = average_precision(s, r)
-    per_class = {
-        name: None if math.isnan(value) else float(value) for name, value in zip(classes, ap, strict=True)
-    }
+    per_class = {name: None if math.isnan(value) else float(value) for name, value in zip(classes, ap, strict=True)}
     return Evaluation(
         mAP=_mean_of_defined(ap),
         per_class=per_class,
@@ -256,15 +246,11 @@ def _checked(scores: Array, reference: Array) -> tuple[Tensor, Tensor]:
     s = _tensor(scores)
     r = _tensor(reference).to(s.device)
     if s.ndim != 2 or s.shape != r.shape:
-        raise ValueError(
-            f"scores have shape {tuple(s.shape)} and the reference {tuple(r.shape)}: both must be (N, L)"
-        )
+        raise ValueError(f"scores have shape {tuple(s.shape)} and the reference {tuple(r.shape)}: both must be (N, L)")
     s = s if s.dtype == torch.float64 else s.float()
     if s.numel():
         if bool(s.isnan().any()):
-            raise UserError(
-                "the scores hold NaN: the model has diverged; train it again with a lower learning rate"
-            )
+            raise UserError("the scores hold NaN: the model has diverged; train it again with a lower learning rate")
         if s.min() < 0 or s.max() > 1:
             raise ValueError("scores must lie in [0, 1]: take the sigmoid of logits first")
         if r.min() < ABSENT or r.max() > PRESENT:

@@ -31,7 +31,8 @@ class Processes:
         """The sum over all processes, whose gradient flows to this process's part only."""
         if self.count == 1:
             return value
-        return value + (self.accelerator.reduce(value.detach(), reduction="sum") - value.detach())
+        total: Tensor = self.accelerator.reduce(value.detach(), reduction="sum")
+        return value + (total - value.detach())
 
     def gather(self, rows: Tensor) -> Tensor:
         """Equally many rows of every process, one after another in the order of the processes."""

@@ -91,18 +91,14 @@ def save_figure(figure: "Figure", stem: Path) -> tuple[Path, Path]:
 @_styled
 def class_bars(per_class: Mapping[str, float | None], title: str = "Average precision by class") -> "Figure":
     """A bar for each class, best first, with the mean as a line; a class whose AP is undefined says so."""
-    defined = sorted(
-        ((v, name) for name, v in per_class.items() if v is not None), key=lambda p: (-p[0], p[1])
-    )
+    defined = sorted(((v, name) for name, v in per_class.items() if v is not None), key=lambda p: (-p[0], p[1]))
     undefined = [name for name, value in per_class.items() if value is None]
     names = [name for _, name in defined] + undefined
     figure, (axes,) = _panels(1, 7, 1.0 + 0.21 * max(4, len(names)))
     rows = range(len(defined))
     axes.barh(rows, [value for value, _ in defined], color=COLOURS[0], height=0.72)
     for row, (value, _) in zip(rows, defined, strict=True):
-        number = axes.text(
-            value + 0.8, row, f"{value:.1f}", va="center", fontsize=8, color="#333333", zorder=4
-        )
+        number = axes.text(value + 0.8, row, f"{value:.1f}", va="center", fontsize=8, color="#333333", zorder=4)
         number.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6})
     for row in range(len(defined), len(names)):
         axes.text(
@@ -187,9 +183,7 @@ def calibration_curves(curves: "Mapping[str, Calibration]") -> "Figure":
         filled = curve.counts > 0
         colour = COLOURS[number % len(COLOURS)]
         label = f"{name}, error {curve.error:.1f}%"
-        above.plot(
-            curve.predicted[filled], curve.observed[filled], "o-", color=colour, markersize=4.5, label=label
-        )
+        above.plot(curve.predicted[filled], curve.observed[filled], "o-", color=colour, markersize=4.5, label=label)
         edges = np.linspace(0, 1, len(curve.counts) + 1)
         below.stairs(curve.counts, edges, color=colour, linewidth=1.5)
     above.set(ylabel="Share that is present", ylim=(-0.02, 1.03), xlim=(-0.02, 1.02), title="Calibration")
@@ -228,9 +222,7 @@ def distribution_maps(
             spine.set_visible(False)
     every[0].set_ylabel("Predicted probability")
     if image is not None:
-        bar = figure.colorbar(
-            image, ax=every, label="Share of the epoch's entries", ticks=[0, 0.01, 0.05, 0.2, 0.5, 1]
-        )
+        bar = figure.colorbar(image, ax=every, label="Share of the epoch's entries", ticks=[0, 0.01, 0.05, 0.2, 0.5, 1])
         bar.ax.set_yticklabels(["0", "1%", "5%", "20%", "50%", "100%"])
         bar.outline.set_visible(False)
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
@@ -264,17 +256,11 @@ def setting_lines(
         spread = np.array([np.std(points[x], ddof=1) if len(points[x]) > 1 else 0.0 for x in xs])
         axes.plot(places, mean, "o-", color=colours[name], markersize=5, label=name, zorder=3)
         if spread.any():
-            axes.fill_between(
-                places, mean - spread, mean + spread, color=colours[name], alpha=0.16, linewidth=0
-            )
+            axes.fill_between(places, mean - spread, mean + spread, color=colours[name], alpha=0.16, linewidth=0)
             for place, x in zip(places, xs, strict=True):
-                axes.plot(
-                    [place] * len(points[x]), points[x], ".", color=colours[name], alpha=0.5, markersize=4
-                )
+                axes.plot([place] * len(points[x]), points[x], ".", color=colours[name], alpha=0.5, markersize=4)
     for name, level in (levels or {}).items():
-        axes.axhline(
-            level, color=colours[name], linestyle=(0, (4, 3)), linewidth=1.5, label=f"{name}, {level:.1f}"
-        )
+        axes.axhline(level, color=colours[name], linestyle=(0, (4, 3)), linewidth=1.5, label=f"{name}, {level:.1f}")
     for name, printed in (paper_points or {}).items():
         known = {positions[x]: y for x, y in printed.items() if x in positions}
         label, colour = f"{name}, paper", colours.get(name, "#000000")

@@ -79,9 +79,9 @@ class Plan:
         mine = whole[self.rank :: self.processes]
         rows[: len(mine)] = mine
         real = rows < self.count
-        keys = mix(
-            np.where(real, self.keys[np.minimum(rows, self.count - 1)], 0), seed_key(self.seed, epoch)
-        ).view(np.int64)
+        keys = mix(np.where(real, self.keys[np.minimum(rows, self.count - 1)], 0), seed_key(self.seed, epoch)).view(
+            np.int64
+        )
         chosen = self._choose(rows, keys, real)
         weight = np.where(real, np.float32(1 / len(whole)), np.float32(0))
         return PlannedBatch(rows, keys, chosen, self._positives(rows, chosen, keys), weight, len(whole))
@@ -92,9 +92,7 @@ class Plan:
         if not present.shape[1]:
             return np.full(len(rows), -1, dtype=np.int64)
         lanes = np.arange(present.shape[1], dtype=np.int64)[None, :]
-        draw = mix(
-            mix(keys, seed_key("choose")).view(np.int64)[:, None] ^ lanes, seed_key("lane")
-        ) | np.uint64(1)
+        draw = mix(mix(keys, seed_key("choose")).view(np.int64)[:, None] ^ lanes, seed_key("lane")) | np.uint64(1)
         best = np.where(present, draw, np.uint64(0)).argmax(axis=1)
         return np.where(present.any(axis=1), best, -1).astype(np.int64)
 

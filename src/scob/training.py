@@ -41,7 +41,7 @@ class Average:
 
     def __init__(self, experiment: Experiment) -> None:
         self.decay = experiment.config.train.ema
-        self.live = [p for p in experiment.network.parameters() if p.requires_grad]
+        self.live: list[Tensor] = [p for p in experiment.network.parameters() if p.requires_grad]
         self.kept = [p.detach().clone() for p in self.live] if self.decay else []
 
     def follow(self, step: int) -> None:
@@ -92,12 +92,8 @@ class Training:
 
     def state(self) -> dict[str, Tensor]:
         """Every tensor a resumed run needs; a frozen backbone's weights are in its own file."""
-        frozen = {
-            f"network.{n}" for n, p in self.experiment.network.named_parameters() if not p.requires_grad
-        }
-        tensors = {
-            f"method.{k}": v for k, v in self.experiment.method.state_dict().items() if k not in frozen
-        }
+        frozen = {f"network.{n}" for n, p in self.experiment.network.named_parameters() if not p.requires_grad}
+        tensors = {f"method.{k}": v for k, v in self.experiment.method.state_dict().items() if k not in frozen}
         tensors |= {f"adam.{k}": v for k, v in self.experiment.optimiser.state().items()}
         tensors |= {f"average.{n}": v for n, v in enumerate(self.average.kept)}
         tensors |= {f"sum.{k}": v for k, v in self.sums.items()}
@@ -108,9 +104,7 @@ class Training:
         self.check_finite()
         if self.experiment.processes.first:
             self.progress["log"] = self.run.log_size()
-            checkpoint.save_checkpoint(
-                self.run.checkpoints, self.progress["step"], self.state(), self.progress
-            )
+            checkpoint.save_checkpoint(self.run.checkpoints, self.progress["step"], self.state(), self.progress)
         self.experiment.processes.wait()
 
     def restore(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
@@ -122,9 +116,7 @@ class Training:
 
         missing = self.experiment.method.load_state_dict(part("method."), strict=False)
         if missing.unexpected_keys:
-            raise UserError(
-                f"the checkpoint holds {missing.unexpected_keys[0]}, which these settings do not build"
-            )
+            raise UserError(f"the checkpoint holds {missing.unexpected_keys[0]}, which these settings do not build")
         self.experiment.optimiser.load(part("adam."))
         for number, kept in enumerate(self.average.kept):
             kept.copy_(tensors[f"average.{number}"])
@@ -159,9 +151,7 @@ class Training:
             for batch in self.batches(epoch, done_before):
                 self.iterate(batch)
                 due = t.checkpoint_steps and self.progress["step"] % t.checkpoint_steps == 0
-                due = due or (
-                    t.checkpoint_minutes and time.monotonic() - last_saved > 60 * t.checkpoint_minutes
-                )
+                due = due or (t.checkpoint_minutes and time.monotonic() - last_saved > 60 * t.checkpoint_minutes)
                 if due and e.processes.count > 1:  # clocks differ between processes; steps do not
                     due = bool(t.checkpoint_steps)
                 if self.asked_to_stop or due:
@@ -232,9 +222,7 @@ class Training:
             self.tracker.log(
                 {**{f"loss/{k}": v for k, v in means.items()}, "rate": float(factor)}, self.progress["step"]
             )
-        self.report(
-            "step", {**record, "images_per_second": rate, "steps": e.plan.steps * e.config.train.epochs}
-        )
+        self.report("step", {**record, "images_per_second": rate, "steps": e.plan.steps * e.config.train.epochs})
         self.sums, self.progress["count"] = {}, 0
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -248,9 +236,7 @@ class Training:
         if final or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
             with self.average.used():
                 found = self.evaluate()
-                value = {"last": None, "holdout": found.get("holdout"), "best-on-test": found.get("mAP")}[
-                    t.select
-                ]
+                value = {"last": None, "holdout": found.get("holdout"), "best-on-test": found.get("mAP")}[t.select]
                 best = self.progress["best"]
                 if value is None or best is None or value > best:
                     self.progress["best"], self.progress["best_epoch"] = value, epoch
@@ -285,9 +271,7 @@ class Training:
         d, t = self.experiment.data, self.experiment.config.train
         found: dict[str, float | None] = {}
         if d.evaluate is not None:
-            found["mAP"] = number_or_none(
-                mean_average_precision(self.scores("evaluate"), d.evaluate.labels.values)
-            )
+            found["mAP"] = number_or_none(mean_average_precision(self.scores("evaluate"), d.evaluate.labels.values))
         if d.holdout is not None and d.holdout_observed is not None:
             scores = self.scores("holdout")
             observed = d.holdout_observed.values
@@ -307,9 +291,7 @@ class Training:
         if self.experiment.processes.first:
             from safetensors.torch import save
 
-            write_atomically(
-                self.run.best_file, save({k: v.cpu().contiguous() for k, v in self._trained().items()})
-            )
+            write_atomically(self.run.best_file, save({k: v.cpu().contiguous() for k, v in self._trained().items()}))
 
     def use_best(self) -> None:
         """Put the chosen epoch's weights into the network."""
@@ -336,9 +318,7 @@ class Training:
             "k": e.data.k,
             "backbone": e.config.model.backbone,
             "seconds": round(seconds, 1),
-            "curve": [
-                {k: r.get(k) for k in r if k not in ("kind", "time")} for r in self.run.records("epoch")
-            ],
+            "curve": [{k: r.get(k) for k in r if k not in ("kind", "time")} for r in self.run.records("epoch")],
         }
         if e.data.evaluate is not None:
             scores = self.scores("evaluate")

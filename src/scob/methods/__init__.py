@@ -1,4 +1,4 @@
-"""Scob and its rivals. A method is one file in this folder (or in a folder of your own) with one subclass of `Method`."""
+"""Scob and its rivals. A method is one file, here or in a folder of your own, with one subclass of `Method`."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from scob.config import Config, Section, explain, nearest
 from scob.errors import UserError
-from scob.methods.base import Batch, LossMethod, Method, Problem
+from scob.methods.base import LossMethod, Method, Problem
+from scob.sampling import Batch
 
 __all__ = [
     "Batch",

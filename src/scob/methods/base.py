@@ -112,7 +112,7 @@ class Method(nn.Module):
         """The observed labels of the batch's images, (B, L) int8."""
         return self.problem.observed[batch.rows]
 
-    def begin_epoch(self, epoch: int) -> None:  # noqa: B027
+    def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch (and again when a run resumes inside one: derive, do not count)."""
 
     def step(self, batch: Batch) -> dict[str, Tensor]:

@@ -5,7 +5,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from scob.losses import bce
-from scob.methods.base import Batch, LossMethod
+from scob.methods.base import LossMethod
+from scob.sampling import Batch
 
 
 class FullLabels(LossMethod):

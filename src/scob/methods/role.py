@@ -1,4 +1,4 @@
-"""ROLE: regularised online label estimation (Cole et al., CVPR 2021), the paper's baseline and its L_class (Eq. 11-12)."""
+"""ROLE: regularised online label estimation (Cole et al., CVPR 2021), the paper's baseline; its L_class (Eq. 11-12)."""
 
 from typing import Any, ClassVar
 
@@ -7,11 +7,12 @@ from torch import Tensor
 
 from scob.config import Config, Section
 from scob.losses import l_class
-from scob.methods.base import Batch, Method, Problem
+from scob.methods.base import Method, Problem
 from scob.model.backbone import Features
 from scob.model.estimator import Estimator
 from scob.model.features import FeatureSource
 from scob.model.network import Network
+from scob.sampling import Batch
 
 
 class Role(Method):

@@ -37,7 +37,7 @@ class Backbone(nn.Module):
     def __init__(self, body: nn.Module, name: str, freeze: str = "all") -> None:
         super().__init__()
         self.body, self.name, self.freeze = body, name, freeze
-        self.channels: tuple[int, int] = tuple(body.channels[-2:])  # type: ignore[assignment,arg-type,index]
+        self.channels: tuple[int, int] = tuple(body.channels[-2:])  # type: ignore[index]
         for parameter in self.body.parameters():
             parameter.requires_grad_(freeze == "none")
         if freeze == "stages":
@@ -110,9 +110,7 @@ def load_backbone(name: str, freeze: str = "all") -> Backbone:
     if path.is_file():
         return Backbone(_from_file(path), name, freeze)
     if path.suffix in (".pth", ".pt", ".tar", ".safetensors") or name.startswith((".", "/", "~")):
-        raise UserError(
-            f"there is no backbone at {name}: give a folder with config.json or a ResNet weights file"
-        )
+        raise UserError(f"there is no backbone at {name}: give a folder with config.json or a ResNet weights file")
     return Backbone(_from_hub(name), name, freeze)
 
 
@@ -131,7 +129,7 @@ def backbone_from_config(config: Mapping[str, Any], name: str, freeze: str = "al
 
 def backbone_config(backbone: Backbone) -> dict[str, Any]:
     """What `backbone_from_config` needs."""
-    config: dict[str, Any] = backbone.body.config.to_dict()  # type: ignore[union-attr,operator,assignment]
+    config: dict[str, Any] = backbone.body.config.to_dict()  # type: ignore[union-attr,operator]
     for noise in (
         "dtype",
         "torch_dtype",
@@ -174,14 +172,10 @@ def _from_folder(folder: Path) -> nn.Module:
     try:
         config = AutoConfig.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(
-            f"{folder} is not a transformers backbone folder (config.json): {_first_line(error)}"
-        ) from error
+        raise UserError(f"{folder} is no transformers backbone folder (config.json): {_first_line(error)}") from error
     cls = _backbone_class(config)
     try:
-        body = cls.from_pretrained(
-            folder, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True
-        )
+        body = cls.from_pretrained(folder, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"cannot load the backbone in {folder}: {_first_line(error)}") from error
     return body  # type: ignore[no-any-return]
@@ -193,9 +187,7 @@ def _from_hub(name: str) -> nn.Module:
     try:
         config = AutoConfig.from_pretrained(name)
         cls = _backbone_class(config)
-        body = cls.from_pretrained(
-            name, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True
-        )
+        body = cls.from_pretrained(name, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True)
     except UserError:
         raise
     except Exception as error:  # the hub client raises many kinds, all meaning: not to be had
@@ -220,9 +212,7 @@ def _from_file(path: Path) -> nn.Module:
         )
     bottleneck = "layer1.0.conv3.weight" in weights
     last = 3 if bottleneck else 2
-    depths = [
-        1 + max(int(k.split(".")[1]) for k in weights if k.startswith(f"layer{s}.")) for s in (1, 2, 3, 4)
-    ]
+    depths = [1 + max(int(k.split(".")[1]) for k in weights if k.startswith(f"layer{s}.")) for s in (1, 2, 3, 4)]
     config = ResNetConfig(
         embedding_size=weights["conv1.weight"].shape[0],
         hidden_sizes=[weights[f"layer{s}.0.conv{last}.weight"].shape[0] for s in (1, 2, 3, 4)],
@@ -250,7 +240,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
+            stored: dict[str, Tensor] = load_file(path)
+            return stored
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UserError(
@@ -259,11 +250,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
         raise UserError(f"cannot read the weights file {path}: {_first_line(error)}") from error
     while isinstance(loaded, dict) and not any(isinstance(v, Tensor) for v in loaded.values()):
-        inner = [
-            loaded[k]
-            for k in ("state_dict", "model", "teacher", "student")
-            if isinstance(loaded.get(k), dict)
-        ]
+        inner = [loaded[k] for k in ("state_dict", "model", "teacher", "student") if isinstance(loaded.get(k), dict)]
         if not inner:
             break
         loaded = inner[0]

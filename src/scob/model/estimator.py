@@ -12,7 +12,10 @@ PINNED = 0.995
 
 
 class Estimator(nn.Module):
-    """Logits (N + 1, L) with row-wise Adam; the last row is for padding. Unknown entries start uniform in [0.5 - xi, 0.5 + xi] (below Eq. 12)."""
+    """Logits (N + 1, L) with row-wise Adam; the last row is for padding.
+
+    Unknown entries start uniform in [0.5 - xi, 0.5 + xi] (below Eq. 12).
+    """
 
     logits: Tensor
     first: Tensor

@@ -69,9 +69,7 @@ class FeatureCache:
 class FeatureSource:
     """Where a method gets features from. Two or three views go through the backbone in one forward."""
 
-    def __init__(
-        self, backbone: Backbone, views: Views, precision: str, cache: FeatureCache | None = None
-    ) -> None:
+    def __init__(self, backbone: Backbone, views: Views, precision: str, cache: FeatureCache | None = None) -> None:
         self.backbone, self.views, self.precision, self.cache = backbone, views, precision, cache
         self.forwards = 0
 
@@ -91,9 +89,7 @@ class FeatureSource:
     def fill(self, batches: Iterable[Tensor], images: int, place: str, folder: Path | None = None) -> None:
         """Compute and keep the clean features of all images, given in order as uint8 batches."""
         if not self.backbone.frozen:
-            raise UserError(
-                "train.feature_cache needs model.freeze=all: features of a backbone that learns change"
-            )
+            raise UserError("train.feature_cache needs model.freeze=all: features of a backbone that learns change")
         start = 0
         for images_uint8 in batches:
             off = torch.zeros(len(images_uint8), dtype=torch.bool, device=images_uint8.device)

@@ -6,6 +6,8 @@ large-cnn  as cnn, then 3x3 768->768 (residual) and 3x3 768->448       44.9M
 smt        two SMTs and a Linear(1024, 512) mapping                    38.3M
 """
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -50,9 +52,7 @@ class ConvHead(nn.Module):
     def __init__(self, channels: int, widths: tuple[int, ...]) -> None:
         super().__init__()
         sizes = (channels, *widths)
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(a, b, 3, padding=1) for a, b in zip(sizes, sizes[1:], strict=False)
-        )
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(sizes))
         for convolution in self.convolutions:
             nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")  # type: ignore[arg-type]
             nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]

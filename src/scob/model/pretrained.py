@@ -107,10 +107,11 @@ def describe(card: ModelCard) -> str:
     lines = [
         "# A Scob model",
         "",
-        f"Names {len(card.classes)} classes: {', '.join(card.classes[:40])}{', ...' if len(card.classes) > 40 else ''}.",
+        f"Names {len(card.classes)} classes: {', '.join(card.classes[:40])}{', ...' if len(card.classes) > 40 else ''}",
         "",
-        f"- Method: {card.method}; backbone: {card.backbone_name}; labels: {card.labels.get('origin')} (SHA-256 {card.labels.get('fingerprint')})",
-        f"- Input: RGB, squash-resized to {card.size} x {card.size}, divided by 255, mean {card.mean}, deviation {card.std}",
+        f"- Method: {card.method}; backbone: {card.backbone_name}",
+        f"- Labels: {card.labels.get('origin')} (SHA-256 {card.labels.get('fingerprint')})",
+        f"- Input: RGB, squash-resized to {card.size} x {card.size}, divided by 255, mean {card.mean}, std {card.std}",
         f"- Thresholds: {min(card.thresholds):.3f} to {max(card.thresholds):.3f} (one a class, in config.json)",
     ]
     if measured.get("mAP") is not None:

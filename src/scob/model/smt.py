@@ -27,9 +27,7 @@ class EncoderLayer(nn.Module):
         if position is None:
             q, k, v = self.qkv(x).chunk(3, dim=-1)
         else:
-            q, k = F.linear(x + position, self.qkv.weight[: 2 * width], self.qkv.bias[: 2 * width]).chunk(
-                2, dim=-1
-            )
+            q, k = F.linear(x + position, self.qkv.weight[: 2 * width], self.qkv.bias[: 2 * width]).chunk(2, dim=-1)
             v = F.linear(x, self.qkv.weight[2 * width :], self.qkv.bias[2 * width :])
         q, k, v = (t.view(batch, cells, self.heads, width // self.heads).transpose(1, 2) for t in (q, k, v))
         mixed = F.scaled_dot_product_attention(
@@ -71,16 +69,12 @@ class SemanticMaskedTransformer(nn.Module):
         self.reduce = nn.Linear(channels, width)
         self.rows = nn.Parameter(torch.empty(grid[0], width // 2).uniform_(0, 1))
         self.columns = nn.Parameter(torch.empty(grid[1], width - width // 2).uniform_(0, 1))
-        self.layers = nn.ModuleList(
-            EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers)
-        )
+        self.layers = nn.ModuleList(EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers))
 
     def positions(self, height: int, width: int) -> Tensor:
         """Eq. 15: row and column encodings side by side, (height * width, D); stretched to another grid if need be."""
         rows, columns = stretch(self.rows, height), stretch(self.columns, width)
-        both = torch.cat(
-            (rows[:, None, :].expand(-1, width, -1), columns[None, :, :].expand(height, -1, -1)), dim=-1
-        )
+        both = torch.cat((rows[:, None, :].expand(-1, width, -1), columns[None, :, :].expand(height, -1, -1)), dim=-1)
         return both.flatten(0, 1)
 
     def forward(self, features: Tensor, keep: Tensor | None = None) -> Tensor:
