@@ -91,7 +91,7 @@ def _build(
     need = count * 3 * size * size
     if shutil.disk_usage(folder).free < need:
         raise UserError(
-            f"the cache of {count} images at {size} x {size} needs {need / 1e9:.1f} GB, and {folder} has less; "
+            f"the cache of {count} images at {size} x {size} needs {need / 1e9:.1f} GB; {folder} has less: "
             "free some space, or set data.cache to another folder"
         )
     beside = folder / f".{manifest.stem}.{os.getpid()}.part"

@@ -74,7 +74,24 @@ def splits_of(source: str, format: str = "auto") -> tuple[str, ...]:
 def open_split(
     source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto"
 ) -> Split:
-    """Read one split of a source (None: all of it); `options.skip_bad` drops and lists what is broken."""
+    """Read one split of a source (None: all of it); `options.skip_bad` drops and lists what is broken.
+
+    With `skip_bad` every image is decoded once, so that a run knows what it trains on before it starts.
+    """
+    found = read_split(source, split, options, format)
+    if not len(found):
+        raise UserError(f"{source}: the split {found.name!r} holds no image that can be used")
+    if options.skip_bad and not is_scenes(source):
+        from scob.data.check import without_broken
+
+        found = without_broken(found)
+    return found
+
+
+def read_split(
+    source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto"
+) -> Split:
+    """`open_split` without a look at the images themselves."""
     name = infer_format(source) if format == "auto" else format
     module = reader(name)
     if name == "scenes":
@@ -84,14 +101,7 @@ def open_split(
     path = Path(source)
     if not path.exists():
         raise UserError(f"there is no data at {source}")
-    found = module.read(path, split, options)
-    if not len(found):
-        raise UserError(f"{source}: the split {found.name!r} holds no image that can be used")
-    if options.skip_bad:
-        from scob.data.check import without_broken
-
-        found = without_broken(found)
-    return found
+    return module.read(path, split, options)
 
 
 def no_such_split(source: Path, split: str, splits: tuple[str, ...]) -> UserError:

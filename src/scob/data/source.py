@@ -1,6 +1,6 @@
 """What every reader returns: images by index, what is known of them, and, where there are any, object masks.
 
-Adding a reader is one file in this folder with `read(root, split, options) -> Split` and one line in `READERS`.
+Adding a reader is one file in this folder (see `ReaderModule` in readers.py) and one line in `READERS`.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Images(Protocol):
     def __len__(self) -> int: ...
 
     def load(self, index: int, size: int | None = None) -> NDArray[np.uint8]:
-        """(H, W, 3) RGB with the EXIF rotation applied; squash-resized to (size, size) if asked. Raises UserError."""
+        """(H, W, 3) RGB with the EXIF rotation applied; squash-resized to (size, size) if asked."""
         ...
 
     def where(self, index: int) -> str:
@@ -30,7 +30,7 @@ class Images(Protocol):
 
 @dataclass(frozen=True)
 class ObjectMasks:
-    """Segmentation of one image: a boolean (H, W) mask for each class present, and the pixels nobody knows about."""
+    """Segmentation of one image: a boolean (H, W) mask for each class present, and the unknown pixels."""
 
     present: dict[int, NDArray[np.bool_]]
     void: NDArray[np.bool_]
@@ -44,7 +44,7 @@ class Masks(Protocol):
 
 @dataclass(frozen=True)
 class Split:
-    """One split of a data set. `labels.images[i]`, `images.load(i)` and `masks.load(i)` speak of the same image."""
+    """One split of a data set. `labels.images[i]`, `images.load(i)` and `masks.load(i)` are one image."""
 
     name: str
     labels: Labels
@@ -60,7 +60,9 @@ class Split:
         """Some images of the split, in the order of `rows`."""
         chosen = np.asarray(rows, dtype=np.int64)
         masks = ChosenMasks(self.masks, chosen) if self.masks is not None else None
-        return replace(self, labels=self.labels.select(chosen), images=ChosenImages(self.images, chosen), masks=masks)
+        return replace(
+            self, labels=self.labels.select(chosen), images=ChosenImages(self.images, chosen), masks=masks
+        )
 
 
 @dataclass(frozen=True)
