@@ -11,7 +11,7 @@ from scob.data.source import ReadOptions
 from scob.errors import UserError
 from scob.labels import PRESENT
 
-PINNED = "1f75cc185ab29f142fcb50e85e22ecd3fc145ac37f33428fadbe4c865577c318"
+PINNED = "9a80260570becc4755ab3502e9cb5f947c4e1dbb062f4a42b945eb792675e80e"
 
 
 @pytest.fixture(scope="module")

@@ -179,11 +179,11 @@ def draw_object(random: Random, parts: list[Part], extent: int, tilt: float = 40
     low, high = points.min(axis=0), points.max(axis=0)
     points = (points - low) * ((extent * FINE - 1) / float((high - low).max()))
     width, height = (int(v) // FINE + 1 for v in np.rint(points.max(axis=0)))
-    edge = chance(random, 0.4)
+    edge = chance(random, 0.6)
     roles = outline_map(parts, points, (height * FINE, width * FINE), edge)
     tint = whole(random, 0, 40) if chance(random, 0.7) else whole(random, 215, 255)
     colours = [*palette(random, 4), (tint, tint, tint)]
-    return paint(random, roles, colours, depth=90)
+    return paint(random, roles, colours, depth=50)
 
 
 def draw_background(random: Random, size: int) -> NDArray[np.int16]:
@@ -192,12 +192,12 @@ def draw_background(random: Random, size: int) -> NDArray[np.int16]:
     if chance(random, 0.5):  # a horizon of sorts
         left, right = between(random, 0.2, 0.9), between(random, 0.2, 0.9)
         parts.append((2, [(0.0, left), (1.0, right), (1.0, 1.0), (0.0, 1.0)]))
-    for _ in range(whole(random, 3, 12)):
+    for _ in range(whole(random, 2, 8)):
         parts += clutter(random, whole(random, 2, 8), between(random, 0.03, 0.2))
     fine = size * FINE
     points = np.array([p for _, outline in parts for p in outline]) * fine
     points[:4] = [(0, 0), (fine, 0), (fine, fine), (0, fine)]
-    patch = paint(random, outline_map(parts, points, (fine, fine), False), palette(random, 8, 40), depth=60)
+    patch = paint(random, outline_map(parts, points, (fine, fine), False), palette(random, 8, 40), depth=30)
     return patch.colour // (FINE * FINE)
 
 
