@@ -32,6 +32,7 @@ class Bootstrap(Role):
     title: ClassVar[str] = "Scob"
     Settings: ClassVar[type[Section]] = ScobSettings
     settings: ScobSettings
+    started: Tensor
 
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
@@ -41,8 +42,10 @@ class Bootstrap(Role):
         if s.guidance == "gt-mask" and problem.true_masks is None:
             raise UserError("scob.guidance=gt-mask needs a data set with segmentation masks; this one has none")
         objects = s.contrast in ("ipt", "random")
+        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
         self.image_contrast: ImageContrast | None = None
         self.needs_images = s.contrast != "none"
+        self.capturable = s.contrast in ("ipt", "none")
         self.needs_positives = objects and s.positive == "class" and source.cache is None
         if objects:
             self.projector = Projector(network.dimension, config.model.projection, config.model.projector)
@@ -65,22 +68,38 @@ class Bootstrap(Role):
 
     # The phase of an epoch.
 
+    def initial(self, epoch: int) -> bool:
+        """Whether the epoch belongs to the initial phase (Theta^0), in which L_class is all there is."""
+        return self.settings.optimisation == "em" and epoch < self.settings.init_epochs
+
     def contrasts(self, epoch: int) -> bool:
-        """Whether the epoch has a contrastive step: not in the initial phase (Theta^0)."""
-        s = self.settings
-        return s.contrast != "none" and (s.optimisation in ("joint", "two-stage") or epoch >= s.init_epochs)
+        """Whether the epoch has a contrastive step: not in the initial phase."""
+        return self.settings.contrast != "none" and not self.initial(epoch)
 
     def guided(self, epoch: int) -> bool:
         """Whether masks are in use: never without guidance, nor in the first third of `two-stage`."""
         s = self.settings
         return s.guidance != "none" and not (s.optimisation == "two-stage" and epoch < self.problem.epochs / 3)
 
+    def phase(self, epoch: int) -> str:
+        return f"initial {self.initial(epoch)}, guided {self.guided(epoch)}"
+
+    def begin_epoch(self, epoch: int) -> None:
+        """The bootstrapping starts from Theta^0: the target is then the online network, as both come out of that phase."""
+        if not self.contrasts(epoch) or self.started.item():
+            return
+        self.started.fill_(True)
+        if self.image_contrast is not None:
+            self.image_contrast.target.follow(self.network, self.image_contrast.projector, 0.0)
+        else:
+            self.target.follow(self.network, self.projector, 0.0)
+
     # One iteration.
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
         """Alg. 1, the body of the loop, in its order."""
         s = self.settings
-        if not self.contrasts(batch.epoch) and not s.mask_classification:
+        if self.initial(batch.epoch) or (s.contrast == "none" and not s.mask_classification):
             return super().step(batch)  # Theta^0: L_class alone
         if s.contrast in ("none", "byol", "moco", "simclr"):
             return self._image_level_step(batch)
@@ -97,6 +116,8 @@ class Bootstrap(Role):
             self.optimiser.step(loss, rows)
             self.move_estimates(batch, rows)
         query_masks = self._turn(masks, flip, strong_flip)
+        if strong is None:  # a backbone that learns has just moved
+            strong = self.source.of(self._strong_view(batch, strong_flip))[0]
         with autocast(clean[0].device, self.source.precision):
             query = self.projector.query(self.network.embed(strong, query_masks))  # H~_on = T_on(Aug_o(x), M)
             key = node if other is None else self.target.key(other, self._banked(batch, other_flip))  # H~+_tar
@@ -109,20 +130,29 @@ class Bootstrap(Role):
         self.target.follow(self.network, self.projector, s.momentum)  # Eq. 13
         return {"class": loss.detach(), "contrast": contrast.detach()}
 
-    def _look(self, batch: Batch, flip: Tensor) -> tuple[Features, Features, Tensor, Features | None, Tensor]:
-        """Features of the clean view, the strong view and, with class positives, the positive's weak view (Eq. 6-7)."""
-        views, cache = self.source.views, self.source.cache
+    def _strong_view(self, batch: Batch, flip: Tensor) -> Tensor:
+        """Aug_o of the batch's images (Eq. 6)."""
+        assert batch.images is not None
+        return self.source.views.strong(batch.images, flip, batch.keys, 0)
+
+    def _look(self, batch: Batch, flip: Tensor) -> tuple[Features, Features | None, Tensor, Features | None, Tensor]:
+        """Features of the clean view, the strong view and, with class positives, the positive's weak view (Eq. 6-7).
+
+        All in one forward, but for the strong view of a backbone that learns: the class step comes before it.
+        """
+        views, cache, frozen = self.source.views, self.source.cache, self.network.backbone.frozen
         assert batch.images is not None
         strong_flip = views.flips(batch.keys, 0, "strong")
         other_flip = views.flips(batch.keys, 0, "positive")
-        wanted = [views.strong(batch.images, strong_flip, batch.keys, 0)]
+        wanted = [self._strong_view(batch, strong_flip)] if frozen else []
         by_class = self.settings.positive == "class"
         if cache is None:
             wanted.append(views.weak(batch.images, flip))
             if by_class:
                 assert batch.positive_images is not None
                 wanted.append(views.weak(batch.positive_images, other_flip))
-        strong, *weak = self.source.of(*wanted)
+        weak = self.source.of(*wanted)
+        strong = weak.pop(0) if frozen else None
         clean = cache.read(batch.rows, flip) if cache is not None else weak[0]
         other = None
         if by_class:
@@ -199,12 +229,12 @@ class Bootstrap(Role):
         named = {"class": loss}
         if self.image_contrast is not None and self.contrasts(batch.epoch):
             assert batch.images is not None
+            if self.settings.optimisation != "joint":
+                self.optimiser.step(loss, rows)
             first, second = self.source.of(
                 self.source.views.crop(batch.images, batch.keys, 0, "first"),
                 self.source.views.crop(batch.images, batch.keys, 0, "second"),
             )
-            if self.settings.optimisation != "joint":
-                self.optimiser.step(loss, rows)
             with autocast(clean[0].device, self.source.precision):
                 named["contrast"] = self.settings.lambda_c * self.image_contrast(
                     self.network, first, second, batch.weight

@@ -133,7 +133,7 @@ class TrainSettings(Section):
     device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None)
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the device is fast at it", None)
     deterministic: bool = setting(False, "bit-identical runs on a GPU, at a price", None)
-    compile: bool = setting(False, "compile or capture the fixed-shape parts of the step", None)
+    compile: bool = setting(False, "run each step as one CUDA graph (images are kept on the GPU)", None)
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
         "none", "keep clean-view features of a frozen backbone: computed once, exact", None
     )

@@ -190,12 +190,14 @@ def build(
     source = FeatureSource(backbone, views, precision)
     if config.model.calibrate_bn:
         calibrate(source, feeds["train"], restored, len(data.train), report)
+    source.make_fast()
     grids = backbone.grids(config.data.size)
     torch.manual_seed(seed_key(t.seed, "weights"))
     network = assemble(config, backbone, data, grids).to(device)
     sources = {"train": source}
     for name in ("holdout", "evaluate"):
         sources[name] = FeatureSource(backbone, views, precision)
+        sources[name].fast = source.fast
     if t.feature_cache != "none":
         for name, feed in feeds.items():
             report("caching", {"split": name, "images": len(feed)})

@@ -20,6 +20,7 @@ from scob.draws import seed_key
 from scob.errors import UserError
 from scob.experiment import Data, Experiment, Report, build, load_data, silent
 from scob.files import write_atomically
+from scob.graphs import GraphedStep
 from scob.inference import score_images
 from scob.metrics import evaluate_scores, mean_average_precision
 from scob.model.network import follow
@@ -81,12 +82,22 @@ class Training:
         }
         self.sums: dict[str, Tensor] = {}
         self.asked_to_stop = 0
+        self.graphed = self._graphed()
         self.tracker: Any = None
         if experiment.processes.first:
             from accelerate.tracking import TensorBoardTracker
 
             self.tracker = TensorBoardTracker("tensorboard", logging_dir=str(run.path))
             self.tracker.start()
+
+    def _graphed(self) -> GraphedStep | None:
+        """The step as a CUDA graph, where it was asked for and can be had."""
+        e = self.experiment
+        resident = e.feeds["train"].resident
+        possible = e.processes.device.type == "cuda" and e.processes.count == 1 and e.method.capturable
+        if not e.config.train.compile or not possible or resident is None:
+            return None
+        return GraphedStep(e.method, resident)
 
     # State.
 
@@ -165,9 +176,8 @@ class Training:
         """The batches of an epoch on the device, with the images the method looks at."""
         e = self.experiment
         planned = list(e.plan.epoch(epoch, skip))
-        wants_images = e.method.needs_images or e.source.cache is None
         images = None
-        if wants_images:
+        if e.method.wants_images and self.graphed is None:
             images = e.feeds["train"].iterate(self._wanted(p.rows, p.positives) for p in planned)
         for number, plan in enumerate(planned):
             step = epoch * e.plan.steps + skip + number
@@ -190,7 +200,7 @@ class Training:
         torch.manual_seed(seed_key(t.seed, batch.step, e.processes.rank, "dropout"))
         e.optimiser.begin(batch.step)
         began = time.monotonic()
-        losses = e.method.step(batch)
+        losses = self.graphed(batch) if self.graphed is not None else e.method.step(batch)
         self.average.follow(batch.step)
         for name, value in losses.items():
             self.sums[name] = self.sums[name] + value if name in self.sums else value
@@ -325,6 +335,10 @@ class Training:
             measured = evaluate_scores(scores, e.data.evaluate.labels.values, e.data.observed.classes)
             summary["evaluation"] = measured.to_json()
             summary["evaluate_images"] = len(e.data.evaluate)
+        self.report(
+            "scores",
+            {"train": self.scores("train"), "observed": e.data.observed.values, "truth": e.data.train.labels.values},
+        )
         if e.processes.first:
             save_model(self.run.model, e, summary)
             write_atomically(self.run.summary_file, json.dumps(summary, indent=1))

@@ -63,6 +63,11 @@ class Feed:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def resident(self) -> Tensor | None:
+        """All images on the device, (N, 3, S, S) uint8, where they are kept there."""
+        return self._resident
+
     def fetch(self, rows: Rows) -> Tensor:
         """The images of some rows, which may repeat: (B,) -> (B, 3, S, S) uint8 on the device."""
         return next(self.iterate([rows]))

@@ -14,6 +14,7 @@ class AssumeNegative(LossMethod):
 
     name: ClassVar[str] = "an"
     title: ClassVar[str] = "Assume negative"
+    capturable = True
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         return {"bce": bce(logits.sigmoid(), (observed == 1).float(), batch.weight)}

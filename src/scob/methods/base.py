@@ -57,6 +57,7 @@ class Method(nn.Module):
     labels: ClassVar[Literal["observed", "full"]] = "observed"
     needs_images: bool = False
     needs_positives: bool = False
+    capturable: bool = False  # the step makes no host decision within a phase: it may run as a CUDA graph
     optimiser: Optimiser
 
     def __init__(
@@ -111,6 +112,15 @@ class Method(nn.Module):
     def observed(self, batch: Batch) -> Tensor:
         """The observed labels of the batch's images, (B, L) int8."""
         return self.problem.observed[batch.rows]
+
+    @property
+    def wants_images(self) -> bool:
+        """Whether a step looks at pixels: always, unless kept features are enough."""
+        return self.needs_images or self.source.cache is None
+
+    def phase(self, epoch: int) -> str:
+        """Names what a step does in this epoch: steps of one name are the same operations on other data."""
+        return "step"
 
     def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch (and again when a run resumes inside one: derive, do not count)."""

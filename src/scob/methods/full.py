@@ -15,6 +15,7 @@ class FullLabels(LossMethod):
     name: ClassVar[str] = "full"
     title: ClassVar[str] = "Full labels"
     labels = "full"
+    capturable = True
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         known = (observed != 0).float()

@@ -21,6 +21,7 @@ class Role(Method):
     name: ClassVar[str] = "role"
     title: ClassVar[str] = "ROLE"
     Settings: ClassVar[type[Section]] = Section
+    capturable = True
 
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
@@ -49,9 +50,8 @@ class Role(Method):
 
     def leaves(self, features: Features) -> Features:
         """Features that a class activation can be differentiated to, without reaching a frozen backbone."""
-        if self.network.backbone.frozen:
-            return features[0].detach().requires_grad_(), features[1].detach().requires_grad_()
-        return features
+        third, fourth = (f if f.requires_grad else f.detach().requires_grad_() for f in features)
+        return third, fourth
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
         loss, rows = self.class_loss(self.logits(self.clean_features(batch)), batch)

@@ -14,11 +14,14 @@ from torch import Tensor
 from scob.data.views import Views
 from scob.errors import UserError
 from scob.model.backbone import Backbone, Features
+from scob.model.fold import fast_copy
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """bf16 where it was asked for."""
-    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+    """bf16 where it was asked for. No cache of cast weights: they change inside a step, and a captured step replays."""
+    if precision != "bf16":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
@@ -71,7 +74,13 @@ class FeatureSource:
 
     def __init__(self, backbone: Backbone, views: Views, precision: str, cache: FeatureCache | None = None) -> None:
         self.backbone, self.views, self.precision, self.cache = backbone, views, precision, cache
+        self.fast: Backbone | None = None
         self.forwards = 0
+
+    def make_fast(self) -> None:
+        """Run a frozen backbone folded and in the run's precision, once its statistics are what they will be."""
+        if self.backbone.frozen and self.precision == "bf16":
+            self.fast = fast_copy(self.backbone, torch.bfloat16)
 
     def of(self, *views: Tensor) -> list[Features]:
         """Features of each batch of normalised views."""
@@ -80,8 +89,11 @@ class FeatureSource:
         stacked = torch.cat(views) if len(views) > 1 else views[0]
         if device.type == "cuda" or stacked.shape[-1] >= 32:
             stacked = stacked.contiguous(memory_format=torch.channels_last)
-        with autocast(device, self.precision):
-            third, fourth = self.backbone(stacked)
+        if self.fast is not None:
+            third, fourth = self.fast(stacked.to(torch.bfloat16))
+        else:
+            with autocast(device, self.precision):
+                third, fourth = self.backbone(stacked)
         sizes = [len(v) for v in views]
         return list(zip(third.split(sizes), fourth.split(sizes), strict=True))
 

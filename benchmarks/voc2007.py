@@ -1,0 +1,143 @@
+"""Accuracy on VOC 2007 with an ImageNet ResNet-50: every number in docs/results.md comes from this script.
+
+    python benchmarks/voc2007.py --data VOC2007 --backbone resnet50-imagenet --out voc2007.json main ablation
+
+Runs are grouped; a group is a list of named settings on top of SHARED, which every method has in common. Several
+runs share the GPU (`--together`). Each line of the JSON is one run: settings, curve, last and held-out selection.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SHARED = [
+    "data.size=448", "data.workers=8", "labels.seed=0", "model.calibrate_bn=true",
+    "train.epochs=12", "train.batch=16", "train.ema=0.99", "train.flip_test=true",
+    "train.feature_cache=device", "train.compile=true", "train.holdout_labels=full", "train.checkpoint_minutes=0",
+]  # fmt: skip
+
+MAIN = {
+    "role-cnn": ["method=role", "model.head=cnn"],
+    "role-smt": ["method=role"],
+    "scob": ["method=scob"],
+    "full-smt": ["method=full"],
+}
+
+ABLATION = {
+    "cnn": ["method=role", "model.head=cnn"],
+    "large-cnn": ["method=role", "model.head=large-cnn"],
+    "smt": ["scob.contrast=none"],
+    "cnn-ipt": ["model.head=cnn", "scob.guidance=none"],
+    "smt-nocam-random": ["scob.guidance=none", "scob.contrast=random"],
+    "smt-nocam-ipt": ["scob.guidance=none"],
+    "smt-cam-random": ["scob.contrast=random"],
+    "scob": [],
+}
+
+
+def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -> dict[str, object]:
+    """Train in this process and return what is worth keeping."""
+    from scob.config import load_config
+    from scob.metrics import recovery_metrics
+    from scob.training import known_methods, train
+
+    base = [*SHARED, f"data.source={data}", f"model.backbone={backbone}", f"data.cache={cache}"]
+    config = load_config(None, [*base, *words], known_methods())
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.time()
+        scores: dict[str, object] = {}
+
+        def report(event: str, facts: dict[str, object]) -> None:
+            if event == "scores":
+                scores.update(facts)
+
+        summary = train(config, Path(folder) / "run", report=report)
+        curve = summary["curve"]
+        best = max(curve, key=lambda r: r["mAP-holdout-full"])
+        observed = max(curve, key=lambda r: r["mAP-observed"])
+        found = {
+            "name": name,
+            "words": words,
+            "last": curve[-1]["mAP"],
+            "held_out_full": best["mAP"],
+            "held_out_full_epoch": best["epoch"],
+            "held_out_observed": observed["mAP"],
+            "best_on_test": max(r["mAP"] for r in curve),
+            "holdout_last": curve[-1]["mAP-holdout-full"],
+            "holdout_best": best["mAP-holdout-full"],
+            "curve": curve,
+            "seconds": time.time() - began,
+        }
+        if "train" in scores:
+            recovered = recovery_metrics(scores["train"], scores["observed"], scores["truth"])
+            found["recovery_ap"] = recovered.average_precision
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", help="main, ablation, or name:key=value,key=value")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--backbone", required=True)
+    parser.add_argument("--cache", default="")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--together", type=int, default=3)
+    parser.add_argument("--extra", default="", help="key=value,key=value for every run")
+    parser.add_argument("--one", default="", help="internal: run this one and print its JSON")
+    args = parser.parse_args()
+    if args.one:
+        name, words = json.loads(args.one)
+        print("RESULT " + json.dumps(run_one(name, words, args.data, args.backbone, args.cache)), flush=True)
+        return
+    extra = [w for w in args.extra.split(",") if w]
+    wanted: list[tuple[str, list[str]]] = []
+    for group in args.groups:
+        table = {"main": MAIN, "ablation": ABLATION}.get(group)
+        if table is None:
+            name, _, words = group.partition(":")
+            table = {name: [w for w in words.split(",") if w]}
+        for seed in range(args.seeds):
+            wanted += [(n, [*extra, *w, f"train.seed={seed}"]) for n, w in table.items()]
+    begin(wanted, args)
+
+
+def begin(wanted: list[tuple[str, list[str]]], args: argparse.Namespace) -> None:
+    """Run all, `--together` at a time; write the JSON after each."""
+    results: list[dict[str, object]] = []
+    running: list[tuple[str, subprocess.Popen[str]]] = []
+    queue = list(wanted)
+    while queue or running:
+        while queue and len(running) < args.together:
+            name, words = queue.pop(0)
+            command = [sys.executable, __file__, "--data", args.data, "--backbone", args.backbone, "--cache", args.cache]
+            command += ["--out", str(args.out), "--one", json.dumps([name, words])]
+            running.append((name, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)))
+        time.sleep(0.3)
+        for name, process in list(running):
+            if process.poll() is None:
+                continue
+            running.remove((name, process))
+            output = process.stdout.read() if process.stdout else ""
+            line = next((x for x in output.splitlines() if x.startswith("RESULT ")), None)
+            if line is None:
+                print(f"{name}: FAILED\n{output[-1500:]}", flush=True)
+                continue
+            found = json.loads(line[7:])
+            results.append(found)
+            args.out.write_text(json.dumps(results))
+            print(
+                f"{name:28s} last {found['last']:.2f} held-out {found['held_out_full']:.2f} (epoch "
+                f"{found['held_out_full_epoch']}) obs {found['held_out_observed']:.2f} | holdout last "
+                f"{found['holdout_last']:.2f} best {found['holdout_best']:.2f} | rec {found.get('recovery_ap', 0):.1f} | "
+                f"{found['seconds']:.0f}s | {' '.join(found['words'])}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

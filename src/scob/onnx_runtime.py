@@ -1,0 +1,60 @@
+"""Predicting with an exported model. Nothing here imports torch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.errors import UserError
+
+FORMAT = "scob-onnx-1"
+INPUT, OUTPUT = "pixels", "scores"
+
+
+class OnnxModel:
+    """A file of `scob export`: squash-resized RGB pixels in, probabilities out; normalisation is inside the graph."""
+
+    def __init__(self, path: Path, threads: int = 0, device: str = "auto") -> None:
+        """`threads` 0: as many as onnxruntime thinks best."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise UserError("an .onnx model needs onnxruntime: pip install 'scob[onnx]'") from None
+        if not path.is_file():
+            raise UserError(f"there is no model at {path}")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        wanted = ["CPUExecutionProvider"]
+        if device.startswith("cuda") or device == "auto":
+            offered = onnxruntime.get_available_providers()
+            if "CUDAExecutionProvider" in offered:
+                wanted.insert(0, "CUDAExecutionProvider")
+            elif device != "auto":
+                raise UserError("this onnxruntime has no CUDA: use --device cpu, or install onnxruntime-gpu")
+        try:
+            self.session = onnxruntime.InferenceSession(str(path), options, providers=wanted)
+            stored = self.session.get_modelmeta().custom_metadata_map
+        except Exception as error:  # onnxruntime has an exception for every way a file can be damaged
+            raise UserError(f"{path} is damaged or is no ONNX model: {str(error).splitlines()[0]}") from error
+        if stored.get("format") != FORMAT:
+            raise UserError(
+                f"{path} was not made by `scob export` of this version (expected {FORMAT}): export it again"
+            )
+        try:
+            self.classes: tuple[str, ...] = tuple(str(name) for name in json.loads(stored["classes"]))
+            self.thresholds: NDArray[np.float32] = np.array(json.loads(stored["thresholds"]), np.float32)
+            self.preprocessing: dict[str, Any] = json.loads(stored["preprocessing"])
+            self.size = int(self.preprocessing["size"])
+            if self.thresholds.shape != (len(self.classes),) or not self.classes:
+                raise ValueError("classes and thresholds do not fit together")
+        except (KeyError, ValueError, TypeError) as error:
+            raise UserError(f"{path}: its metadata is damaged ({error}): export it again") from error
+
+    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(B, S, S, 3) uint8 -> probabilities (B, L)."""
+        planes = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        found: NDArray[np.float32] = self.session.run([OUTPUT], {INPUT: planes})[0]
+        return found

@@ -1,0 +1,189 @@
+"""What a model says of an image, and the files it is written to. Nothing here imports torch."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.errors import UserError
+from scob.files import sync_folder
+
+FORMATS = ("csv", "json", "jsonl", "parquet")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The classes named for one image, the surest first. `error` says why there are none for a broken image."""
+
+    image: str
+    labels: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    every: NDArray[np.float32] | None = None  # (L,), where every score was asked for
+    error: str = ""
+
+
+def decide(
+    image: str,
+    scores: NDArray[np.float32],
+    classes: Sequence[str],
+    thresholds: NDArray[np.float32],
+    topk: int | None = None,
+    threshold: float | None = None,
+    include_scores: bool = False,
+) -> Prediction:
+    """Turn scores (L,) into named classes.
+
+    By default those that reach the model's own thresholds (or `threshold`); with `topk` the k best, and with both the
+    k best of those that reach it.
+    """
+    order = np.argsort(-scores, kind="stable")
+    if topk is None or threshold is not None:
+        limit = thresholds if threshold is None else np.float32(threshold)
+        order = order[(scores >= limit)[order]]
+    if topk is not None:
+        order = order[:topk]
+    return Prediction(
+        image,
+        tuple(classes[c] for c in order),
+        tuple(float(scores[c]) for c in order),
+        scores if include_scores else None,
+    )
+
+
+class PredictionFile:
+    """A file of predictions that appears under its name only when it is complete; without a path, stdout.
+
+    csv: a row an image; labels and scores joined by ';' (a ';' in a name is written '\\;').
+    """
+
+    def __init__(self, path: Path | None, format: str, classes: Sequence[str], include_scores: bool = False) -> None:
+        if format not in FORMATS:
+            raise UserError(f"there is no format {format!r}; the formats are {', '.join(FORMATS)}")
+        if format == "parquet" and path is None:
+            raise UserError("parquet cannot be written to the terminal: name a file with --out")
+        self.path, self.format, self.classes = path, format, tuple(classes)
+        self.columns = tuple(f"score:{name}" for name in classes) if include_scores else ()
+        self.count = 0
+        self._parquet: Any = None
+        self._waiting: list[Prediction] = []
+        if path is None:
+            self._beside, self._file = None, sys.stdout.buffer
+        else:
+            self._beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+            self._file = self._open(path)
+        if format == "csv":
+            self._write(self._row(["image", "labels", "scores", "error", *self.columns]))
+        elif format == "json":
+            self._write("[")
+
+    def add(self, prediction: Prediction) -> None:
+        """Append one image."""
+        p = prediction
+        if self.format == "csv":
+            labels = ";".join(name.replace(";", "\\;") for name in p.labels)
+            every = [] if not self.columns else [""] * len(self.columns) if p.every is None else _rounded(p.every)
+            self._write(self._row([p.image, labels, ";".join(_rounded(p.scores)), p.error, *every]))
+        elif self.format == "parquet":
+            self._waiting.append(p)
+            if len(self._waiting) >= 1024:
+                self._write_group()
+        else:
+            text = json.dumps(self._tree(p))
+            self._write(f"{text}\n" if self.format == "jsonl" else f"{',' if self.count else ''}\n {text}")
+        self.count += 1
+
+    def __enter__(self) -> "PredictionFile":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self._commit()
+        elif self._beside is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._beside.unlink(missing_ok=True)
+
+    def _commit(self) -> None:
+        if self.format == "json":
+            self._write("\n]\n")
+        if self.format == "parquet":
+            self._write_group()
+            self._parquet.close()
+        with self._failing():
+            self._file.flush()
+            if self.path is not None and self._beside is not None:
+                os.fsync(self._file.fileno())
+                self._file.close()
+                self._beside.replace(self.path)
+                sync_folder(self.path.parent)
+
+    def _open(self, path: Path) -> BinaryIO:
+        assert self._beside is not None
+        with self._failing():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return self._beside.open("wb")
+
+    def _write(self, text: str) -> None:
+        with self._failing():
+            self._file.write(text.encode("utf-8", "surrogateescape"))
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise UserError(f"cannot write {self.path or 'to stdout'}: {error.strerror or error}") from error
+
+    @staticmethod
+    def _row(cells: Sequence[str]) -> str:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(cells)
+        return line.getvalue()
+
+    def _tree(self, p: Prediction) -> dict[str, Any]:
+        named = [{"label": n, "score": round(s, 6)} for n, s in zip(p.labels, p.scores, strict=True)]
+        tree: dict[str, Any] = {"image": p.image, "labels": named}
+        if self.columns and p.every is not None:
+            tree["scores"] = {n: round(float(s), 6) for n, s in zip(self.classes, p.every, strict=True)}
+        if p.error:
+            tree["error"] = p.error
+        return tree
+
+    def _write_group(self) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise UserError("parquet needs pyarrow: pip install 'scob[parquet]'") from None
+
+        group, self._waiting = self._waiting, []
+        columns: dict[str, Any] = {
+            # Parquet texts are UTF-8; a file name need not be.
+            "image": pyarrow.array([os.fsencode(p.image).decode("utf-8", "replace") for p in group], pyarrow.string()),
+            "labels": pyarrow.array([list(p.labels) for p in group], pyarrow.list_(pyarrow.string())),
+            "scores": pyarrow.array([list(p.scores) for p in group], pyarrow.list_(pyarrow.float32())),
+            "error": pyarrow.array([p.error or None for p in group], pyarrow.string()),
+        }
+        for place, column in enumerate(self.columns):
+            every = [None if p.every is None else float(p.every[place]) for p in group]
+            columns[column] = pyarrow.array(every, pyarrow.float32())
+        made = pyarrow.table(columns)
+        if self._parquet is None:
+            self._parquet = pyarrow.parquet.ParquetWriter(self._file, made.schema)
+        self._parquet.write_table(made)
+
+
+def _rounded(values: Sequence[float] | NDArray[np.float32]) -> list[str]:
+    return [f"{value:.6f}" for value in values]
