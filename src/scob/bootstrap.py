@@ -85,7 +85,7 @@ class Bootstrap(Role):
         return f"initial {self.initial(epoch)}, guided {self.guided(epoch)}"
 
     def begin_epoch(self, epoch: int) -> None:
-        """The bootstrapping starts from Theta^0: the target is then the online network, as both come out of that phase."""
+        """The bootstrapping starts from Theta^0: its first epoch finds the target equal to the online network."""
         if not self.contrasts(epoch) or self.started.item():
             return
         self.started.fill_(True)

@@ -24,10 +24,14 @@ _PREFIXES = (
     "state_dict.",
     "model.",
     "encoder_q.",
+    "base_encoder.",
+    "encoder.",
     "backbone.",
+    "0.body.",
     "body.",
     "resnet.",
     "online_network.",
+    "online_encoder.",
 )
 
 
@@ -150,7 +154,7 @@ def _backbone_class(config: Any) -> Any:
         return MODEL_FOR_BACKBONE_MAPPING[type(config)]
     except KeyError:
         raise UserError(
-            f"{config.model_type!r} models have no backbone form in transformers; use resnet, convnext, swin, dinov2, ..."
+            f"{config.model_type!r} models have no backbone form in transformers; use resnet, convnext, swin, dinov2"
         ) from None
 
 
@@ -269,8 +273,6 @@ def _strip(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             for prefix in _PREFIXES:
                 if name.startswith(prefix):
                     name, changed = name[len(prefix) :], True
-        if name in found and "encoder_k" in key:
-            continue
         found[name] = value.float() if value.is_floating_point() else value
     return found
 
