@@ -1,0 +1,57 @@
+"""Small images and small copies of the official layouts, written for the tests."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+Painter = Callable[..., Path]
+
+
+@pytest.fixture
+def paint() -> Painter:
+    """Write a small picture whose pixels depend on `seed`."""
+
+    def write(path: Path, size: tuple[int, int] = (24, 18), seed: int = 0, **options: object) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        coarse = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
+        Image.fromarray(coarse).resize(size).save(path, **options)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def voc(tmp_path: Path, paint: Painter) -> Path:
+    """Three images: chair + difficult person; difficult sofa alone; nothing."""
+    root = tmp_path / "VOC2007"
+    objects = {"000001": [("chair", 0), ("person", 1)], "000002": [("sofa", 1)], "000003": []}
+    for number, (name, things) in enumerate(objects.items()):
+        paint(root / "JPEGImages" / f"{name}.jpg", seed=number)
+        inner = "".join(
+            f"<object><name>{n}</name><difficult>{d}</difficult><part><name>head</name></part></object>"
+            for n, d in things
+        )
+        path = root / "Annotations" / f"{name}.xml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"<annotation>{inner}</annotation>")
+    main = root / "ImageSets" / "Main"
+    main.mkdir(parents=True)
+    (main / "train.txt").write_text("000001\n000002\n")
+    (main / "val.txt").write_text("000003\n")
+    (main / "trainval.txt").write_text("000001\n000002\n000003\n")
+    (main / "chair_train.txt").write_text("000001  1\n000002 -1\n")
+    (main / "train_train.txt").write_text("000001 -1\n000002 -1\n")
+    return root
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of real data, where there is one."""
+    place = Path(os.environ.get("SCOB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
+    if not (place / "VOC2007" / "JPEGImages").is_dir():
+        pytest.skip("the real VOC folder is not here; set SCOB_SHARED to the folder that holds data/VOC2007")
+    return place
