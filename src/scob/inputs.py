@@ -39,7 +39,7 @@ def find_images(words: Iterable[str | Path], stdin: Iterable[str] = ()) -> Found
         elif Path(word).exists():
             found[word] = None
         else:
-            matched = sorted(glob.glob(word, recursive=True)) if glob.has_magic(word) else []
+            matched = sorted(glob.glob(word, recursive=True)) if glob.has_magic(word) else []  # noqa: PTH207 (absolute patterns, too)
             if not matched:
                 what = "no file matches" if glob.has_magic(word) else "there is no file or folder"
                 raise UserError(f"{what} {word}")

@@ -5,7 +5,7 @@ torch is imported only where a torch model is loaded, so that predicting with ON
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -119,7 +119,7 @@ def as_list(images: "Picture | Sequence[Picture]") -> "list[Picture]":
         if isinstance(images, np.ndarray) and images.ndim == 4:
             return list(images)
         return [images]  # type: ignore[list-item]
-    return list(images)  # type: ignore[arg-type]
+    return list(images)
 
 
 def choose_device(name: str) -> "torch.device":
@@ -196,7 +196,7 @@ def reason(error: UserError, name: str) -> str:
 
 def decoded_batches(
     pictures: "Sequence[Picture]", size: int, batch: int, workers: int | None = None
-) -> Iterator[list[Decoded]]:
+) -> Generator[list[Decoded], None, None]:
     """Batches of (number, pixels or None, error), decoded by threads two batches ahead of their use."""
 
     def load(number: int) -> Decoded:

@@ -376,11 +376,12 @@ def train(
     report: Report = silent,
     data: Data | None = None,
     processes: Processes | None = None,
+    loop: type[Training] = Training,
 ) -> dict[str, Any]:
     """Train one method and leave everything in the run folder `out`; returns the summary.
 
     With `resume`, a run that was interrupted goes on from its last checkpoint (and a finished one is returned as it
-    is); without, a folder that already holds a run is refused.
+    is); without, a folder that already holds a run is refused. `loop` may be a `Training` that also watches.
     """
     run = RunFolder(out)
     processes = processes or start(config.train.device)
@@ -399,7 +400,7 @@ def train(
         found = checkpoint.latest_checkpoint(run.checkpoints) if resume else None
         restored = found[0] if found is not None else None
         experiment = build(config, data, processes, restored, run.path, report)
-        training = Training(experiment, run, report)
+        training = loop(experiment, run, report)
         if found is not None:
             for complaint in found[2]:
                 report("damaged", {"message": complaint})

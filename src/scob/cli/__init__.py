@@ -8,7 +8,7 @@ import typer
 from scob.cli.console import complain
 from scob.errors import UserError
 
-VERBS = ("data",)
+VERBS = ("data", "review", "predict", "explain")
 
 
 def build() -> typer.Typer:

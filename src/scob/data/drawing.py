@@ -90,7 +90,7 @@ def _noise(cells: int) -> NDArray[np.float64]:
 def texture(random: Random, name: str, height: int, width: int) -> NDArray[np.int8]:
     """A random piece (height, width) of a texture."""
     bank = textures()[name]
-    tile = bank[whole(random, 0, len(bank) - 1)]
+    tile: NDArray[np.int8] = bank[whole(random, 0, len(bank) - 1)]
     top, left = whole(random, 0, TILE - 1), whole(random, 0, TILE - 1)
     if max(height, width) <= TILE:  # a view
         return tile[top : top + height, left : left + width]

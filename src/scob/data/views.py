@@ -86,26 +86,37 @@ class Views:
         mean, std = self._constants[unit.device]
         return unit.sub_(mean).div_(std)
 
-    def _coloured(self, unit: Tensor, keys: Tensor, epoch: int, stream: str, jitter_share: float) -> Tensor:
-        """Jitter, greyscale and blur of a batch in [0, 1], in one fixed order for all images."""
+    def _coloured(
+        self,
+        unit: Tensor,
+        keys: Tensor,
+        epoch: int,
+        stream: str,
+        jitter_share: float,
+        pick: bool | None = None,
+    ) -> Tensor:
+        """Jitter, greyscale and blur of a batch in [0, 1], in one fixed order for all images.
+
+        `pick`: compute the chosen images only. The CPU does; a GPU would have to wait to learn which they are, so
+        there all are computed and the chosen ones selected.
+        """
+        pick = unit.device.type == "cpu" if pick is None else pick
         draw = self._draw(keys, epoch, f"{stream} colour", 8)
-        brightness, contrast, saturation = (
-            1 + width * (2 * draw[:, i] - 1) for i, width in enumerate(JITTER[:3])
-        )
+        brightness, contrast, saturation = (1 + width * (2 * draw[:, i] - 1) for i, width in enumerate(JITTER[:3]))
         hue = 2 * math.pi * JITTER[3] * (2 * draw[:, 3] - 1)
         low, high = BLUR_SIGMA
         sigma = low + (high - low) * draw[:, 4]
 
-        def jitter(x: Tensor, rows: Tensor) -> Tensor:
+        def jitter(x: Tensor, rows: Tensor | slice) -> Tensor:
             x = kornia.enhance.adjust_brightness_accumulative(x, brightness[rows])
             x = kornia.enhance.adjust_contrast_with_mean_subtraction(x, contrast[rows])
             x = kornia.enhance.adjust_saturation_with_gray_subtraction(x, saturation[rows])
             return cast(Tensor, kornia.enhance.adjust_hue(x, hue[rows]))
 
-        def grey(x: Tensor, rows: Tensor) -> Tensor:
+        def grey(x: Tensor, rows: Tensor | slice) -> Tensor:
             return cast(Tensor, kornia.color.rgb_to_grayscale(x)).expand_as(x)
 
-        def blur(x: Tensor, rows: Tensor) -> Tensor:
+        def blur(x: Tensor, rows: Tensor | slice) -> Tensor:
             taps = kornia.filters.get_gaussian_kernel1d(self.blur_taps, sigma[rows, None])
             return cast(Tensor, kornia.filters.filter2d_separable(x, taps, taps))
 
@@ -114,15 +125,12 @@ class Views:
             (grey, draw[:, 6] < GREY_SHARE),
             (blur, draw[:, 7] < BLUR_SHARE),
         ):
-            if (
-                unit.device.type == "cpu"
-            ):  # picking rows costs nothing here; elsewhere it would wait for the device
-                rows = chosen.nonzero()[:, 0]
-                if len(rows):
-                    unit[rows] = change(unit[rows], rows)
-            else:
-                everyone = torch.arange(len(unit), device=unit.device)
-                unit = torch.where(chosen[:, None, None, None], change(unit, everyone), unit)
+            if not pick:
+                unit = torch.where(chosen[:, None, None, None], change(unit, slice(None)), unit)
+                continue
+            rows = chosen.nonzero()[:, 0]
+            if len(rows):
+                unit[rows] = change(unit[rows], rows)
         return unit
 
     def _cropped(self, unit: Tensor, flip: Tensor, draw: Tensor) -> Tensor:
