@@ -51,6 +51,7 @@ class ImageContrast(nn.Module):
         if self.newest is not None:
             keys = gather(self.newest)
             slots = (self.place + torch.arange(len(keys), device=keys.device)) % len(self.queue)
-            self.queue[slots], self.filled[slots] = keys, True
+            self.queue[slots] = keys
+            self.filled.index_fill_(0, slots, True)
             self.place += len(keys)
             self.newest = None

@@ -56,9 +56,9 @@ class InstancePriorityTree(nn.Module):
         owned = real & (flat_ids[old] == ids)
         spill = torch.full_like(old, bin_class * self.capacity)
         emptied = torch.where(owned, old, spill)
-        flat_scores[emptied] = -torch.inf
-        flat_priority[emptied] = NEVER
-        flat_ids[emptied] = EMPTY
+        flat_scores.index_fill_(0, emptied, -torch.inf)  # a plain assignment would copy the number from the host
+        flat_priority.index_fill_(0, emptied, NEVER)
+        flat_ids.index_fill_(0, emptied, EMPTY)
 
         # The r-th best newcomer of a class stands against that class's r-th lowest node and takes its slot if higher.
         scores = scores.to(self.scores.dtype)
