@@ -15,11 +15,10 @@ from scob.errors import UserError
 
 # Small, so that a large JPEG is decoded at an eighth; every byte is still read, which finds the damage.
 CHECK_SIZE = 32
+ENOUGH = 500  # images that are worth starting processes for
 
 
-def broken_images(
-    split: Split, workers: int | None = None, progress: Progress | None = None
-) -> dict[int, str]:
+def broken_images(split: Split, workers: int | None = None, progress: Progress | None = None) -> dict[int, str]:
     """What is wrong, by row, with each image that cannot be decoded; `workers`: as many as cores."""
     from scob.data.feed import unwrap
 
@@ -27,7 +26,7 @@ def broken_images(
     rows = np.arange(len(split), dtype=np.int64) if chosen is None else chosen
     count = (os.cpu_count() or 1) if workers is None else workers
     broken: dict[int, str] = {}
-    if isinstance(images, ImageFiles) and count > 1 and len(rows) >= 500:
+    if isinstance(images, ImageFiles) and count > 1 and len(rows) >= ENOUGH:
         found = _in_workers(images, rows, count)
     else:
         found = _here(split)
