@@ -144,9 +144,7 @@ def beside_paper(
             from_paper = [_from_paper(paper, key, column_id, marks) for key in ids]
             add(Column(f"paper {column_id}", f"{title}{unit}, paper", decimals), from_paper)
         if column_id in run and any(column_id in row.gains for row in paper.rows):
-            gains = [
-                _difference(mean(k, column_id), mean(paper.baseline_of(k) or "", column_id)) for k in ids
-            ]
+            gains = [_difference(mean(k, column_id), mean(paper.baseline_of(k) or "", column_id)) for k in ids]
             add(Column(f"gain {column_id}", f"{short}, ours over baseline", decimals), gains)
         if column_id in run and column_id in share_of and role and full:
             ends = [(mean(_beside(k, role), column_id), mean(_beside(k, full), column_id)) for k in ids]
@@ -159,8 +157,7 @@ def beside_paper(
 def markdown(report: Report) -> str:
     """The report as a Markdown page: title, table, notes, what was used."""
     numeric = [
-        any(isinstance(row.get(c.key), (int, float, Spread, FromPaper)) for row in report.rows)
-        for c in report.columns
+        any(isinstance(row.get(c.key), (int, float, Spread, FromPaper)) for row in report.rows) for c in report.columns
     ]
     lines = [f"# {report.title}", ""]
     lines.append("| " + " | ".join(_escaped(c.title) for c in report.columns) + " |")
@@ -176,15 +173,10 @@ def markdown(report: Report) -> str:
 
 def comma_separated(report: Report) -> str:
     """The report as CSV; a column over seeds becomes three: mean, deviation, seeds."""
-    spreads = {
-        c.key for c in report.columns if any(isinstance(row.get(c.key), Spread) for row in report.rows)
-    }
+    spreads = {c.key for c in report.columns if any(isinstance(row.get(c.key), Spread) for row in report.rows)}
     sheet = io.StringIO()
     writer = csv.writer(sheet, lineterminator="\n")
-    heads = [
-        [c.key, f"{c.key} deviation", f"{c.key} seeds"] if c.key in spreads else [c.key]
-        for c in report.columns
-    ]
+    heads = [[c.key, f"{c.key} deviation", f"{c.key} seeds"] if c.key in spreads else [c.key] for c in report.columns]
     writer.writerow([head for group in heads for head in group])
     for row in report.rows:
         line: list[object] = []
@@ -204,9 +196,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "name": report.name,
         "title": report.title,
         "columns": {column.key: column.title for column in report.columns},
-        "rows": [
-            {column.key: _plain(row.get(column.key)) for column in report.columns} for row in report.rows
-        ],
+        "rows": [{column.key: _plain(row.get(column.key)) for column in report.columns} for row in report.rows],
         "notes": list(report.notes),
         "used": dict(report.used),
     }
@@ -232,9 +222,7 @@ def _marks(paper: PaperTable) -> dict[tuple[str, str], str]:
     return marks
 
 
-def _from_paper(
-    paper: PaperTable, row_id: str, column: str, marks: Mapping[tuple[str, str], str]
-) -> FromPaper | None:
+def _from_paper(paper: PaperTable, row_id: str, column: str, marks: Mapping[tuple[str, str], str]) -> FromPaper | None:
     value = paper.value(row_id, column)
     if value is None:
         return None
@@ -243,9 +231,7 @@ def _from_paper(
 
 def _names(paper: PaperTable, row_id: str, ours: Measured | None) -> dict[str, Cell]:
     row = paper.row(row_id)
-    names: dict[str, Cell] = (
-        dict(row.names) if row else {**dict.fromkeys(paper.keys), next(iter(paper.keys)): row_id}
-    )
+    names: dict[str, Cell] = dict(row.names) if row else {**dict.fromkeys(paper.keys), next(iter(paper.keys)): row_id}
     return {**names, **(ours.names if ours else {})}
 
 

@@ -1,0 +1,138 @@
+"""table-cams: the masks of Eq. 3 against segmentation, in feature space, over the training images of the runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scob.cam import Maps, explain_classes, masks_of
+from scob.data.feed import Feed
+from scob.data.source import ObjectMasks, Split
+from scob.errors import UserError
+from scob.evaluate import feature_source
+from scob.experiment import Data
+from scob.inference import row_batches
+from scob.labels import PRESENT
+from scob.metrics import Detection, mask_metrics
+from scob.model.heads import Grids, Keep
+from scob.model.pretrained import load_network
+from scob.reproduce import variants
+from scob.reproduce.lab import Outcome, Work
+from scob.reproduce.paper import paper_table
+from scob.reproduce.report import Measured, beside_paper, write_report
+
+
+def class_maps(
+    outcome: Outcome, split: Split, rows: NDArray[np.int64], chosen: NDArray[np.int64], device: torch.device
+) -> tuple[Maps, Keep]:
+    """Activation maps and masks of one class for each of some images, at both stages, on the CPU.
+
+    rows (N,) of the split, chosen (N,) class columns -> maps (N, h, w) in [0, 1] and masks (N, h, w), by the trained
+    network under the run's own settings, on the clean view.
+    """
+    network, card = load_network(outcome.run.model, device)
+    source = feature_source(network, card, device)
+    s = outcome.config.scob
+    heat: tuple[list[Tensor], list[Tensor]] = ([], [])
+    workers = outcome.config.data.workers
+    with Feed(split, card.size, device, workers) as feed:
+        places = list(row_batches(len(rows), 32))
+        for place, images in zip(places, feed.iterate(rows[p] for p in places), strict=True):
+            views = source.views.normalise(images)
+            wanted = torch.from_numpy(chosen[place]).to(device)
+            for kept, found in zip(heat, explain_classes(network, views, wanted, s.cam, s.cam_source), strict=True):
+                kept.append(found.cpu())
+    maps = torch.cat(heat[0]), torch.cat(heat[1])
+    return maps, masks_of(maps, s.cam_window, s.gamma_cam)
+
+
+def observed_class(data: Data) -> NDArray[np.int64]:
+    """The observed label of each training image, (N,); the first of several, -1 for none."""
+    present = data.observed.values == PRESENT
+    return np.where(present.any(axis=1), present.argmax(axis=1), -1)
+
+
+def true_cells(objects: ObjectMasks, label: int, grid: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Segmentation of one class brought to a grid by max pooling, and the cells it leaves open.
+
+    A cell that shows a pixel of the class is foreground; one that shows none but a void pixel is not counted.
+    """
+    both = torch.from_numpy(np.stack([objects.present[label], objects.void])).float()
+    truth, void = (torch.nn.functional.adaptive_max_pool2d(both[None], grid)[0] > 0).numpy()
+    return truth, void & ~truth
+
+
+def segmented(data: Data, grids: Grids) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[Tensor, Tensor]]]:
+    """Training images with segmentation of their observed label: rows, labels, and at each stage (truth, void)."""
+    assert data.train.masks is not None
+    labels = observed_class(data)
+    rows: list[int] = []
+    cells: tuple[list[tuple[NDArray[np.bool_], ...]], ...] = ([], [])
+    for row in np.flatnonzero(labels >= 0):
+        objects = data.train.masks.load(int(row))
+        if objects is None or int(labels[row]) not in objects.present:
+            continue
+        rows.append(int(row))
+        for stage, grid in zip(cells, grids, strict=True):
+            stage.append(true_cells(objects, int(labels[row]), grid))
+    kept = np.asarray(rows, dtype=np.int64)
+    stacked = [
+        (torch.from_numpy(np.stack([t for t, _ in stage])), torch.from_numpy(np.stack([v for _, v in stage])))
+        for stage in cells
+        if stage
+    ]
+    return kept, labels[kept], stacked
+
+
+def measure(outcome: Outcome, data: Data, found: Sequence[object], device: torch.device) -> list[Detection]:
+    """Precision, recall and F1 at both stages."""
+    rows, labels, cells = found
+    _, masks = class_maps(outcome, data.train, rows, labels, device)  # type: ignore[arg-type]
+    return [mask_metrics(m, truth, void) for m, (truth, void) in zip(masks, cells, strict=True)]  # type: ignore[call-overload]
+
+
+def table_cams(work: Work) -> list[Path]:
+    """Scob without and with contrast, ROLE and full labels: the masks of the observed labels."""
+    lab = work.lab
+    config = lab.config(variants.SCOB)
+    # The same images and labels for every row: those of the single-positive draw, also under full labels.
+    data = lab.data(config)
+    if data.train.masks is None:
+        raise UserError(f"table-cams needs segmentation masks, and {config.data.source} has none")
+    outcomes = {key: lab.runs(variant) for key, variant in variants.CAMS.items()}
+    _, card = load_network(outcomes["scob"][0].run.model)
+    found = segmented(data, card.grids)
+    if not len(found[0]):
+        raise UserError(f"{config.data.source}: no training image has segmentation of its observed label")
+    measured: dict[str, Measured] = {}
+    for key, runs in outcomes.items():
+        stages = [measure(o, data, found, lab.processes.device) for o in runs]
+        values: dict[str, list[float]] = {}
+        for number in (0, 1):
+            for rate in ("precision", "recall", "f1"):
+                values[rate if number == 0 else f"{rate} stage 4"] = [getattr(s[number], rate) for s in stages]
+        if lab.reports:
+            values["mAP"] = [o.mAP for o in runs]
+        in_paper = paper_table("table-cams").row(key) is not None
+        measured[key] = Measured(values, {} if in_paper else {"method": variants.CAMS[key].title})
+    fine, coarse = (f"{h} x {w}" for h, w in card.grids)
+    titles = {f"{rate} stage 4": f"{name} at {coarse}" for rate, name in
+              (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))} | {"mAP": "mAP"}  # fmt: skip
+    used = lab.used([o for runs in outcomes.values() for o in runs])
+    used["Masks"] = (
+        f"{len(found[0])} of {len(data.train)} training images have segmentation of their observed label, the others "
+        f"are left out; ours at {fine} cells where no grid is named; void cells not counted"
+    )
+    report = beside_paper(
+        "table-cams", paper_table("table-cams"), measured, data=lab.title, role="role", full="full",
+        share_of=("f1", "mAP"), used=used, titles=titles,
+    )  # fmt: skip
+    return list(write_report(replace(report, notes=(*report.notes, *_cautions())), work.out))
+
+
+def _cautions() -> tuple[str, ...]:
+    return ("ROLE's head reads stage 4 alone: at the finer grid its map is stage 4's, enlarged.",)

@@ -1,0 +1,108 @@
+"""The rows of the paper's tables as settings. Two rows with the same settings are the same run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+GAMMAS = (0.1, 0.3, 0.5, 0.7, 0.9)  # the paper prints no values; 0.5 is its choice
+LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0)  # "different numbers of magnitude"; 0.1 is its choice
+NEGATIVES = (1, 10, 100, 1000)
+PRETRAINED = {"detco": "+ DetCo", "soco": "+ SoCo", "up-detr": "+ UP-DETR"}  # rows that need a backbone file
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to train: its name for people, and what it changes in the settings of the reproduction."""
+
+    title: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    labels: str = "1 Positive"
+
+
+def partial(variant: Variant) -> Variant:
+    """The same with a tenth of all labels, positive and negative, in place of one positive."""
+    changes = {**variant.changes, "labels": {"kind": "partial", "fraction": 0.1}}
+    return Variant(variant.title, changes, "10% Pos. Neg.")
+
+
+def scob(title: str = "Scob", head: str = "smt", **settings: Any) -> Variant:
+    """Scob with some of its settings changed."""
+    whole = {"guidance": "cam", "contrast": "ipt", "optimisation": "em", **settings}
+    return Variant(title, {"method": "scob", "model": {"head": head}, "scob": whole})
+
+
+def rival(method: str, title: str, head: str = "cnn", backbone: str = "") -> Variant:
+    """Another method on the convolutional head of the paper's baseline (a method may bring a head of its own)."""
+    model = {"head": head, **({"backbone": backbone} if backbone else {})}
+    return Variant(title, {"method": method, "model": model})
+
+
+SCOB = scob()
+ROLE = rival("role", "Baseline (ROLE)")
+FULL = rival("full", "Full labels", "smt")
+WITHOUT_CONTRAST = scob("Scob w/o CL", contrast="none")
+
+ABLATION = {
+    "cnn": ROLE,
+    "large-cnn": rival("role", "Large CNN", "large-cnn"),
+    "smt": WITHOUT_CONTRAST,
+    "cnn-ipt": scob("CNN, IPT", "cnn", guidance="none"),
+    "smt-nocam-random": scob("SMT, random", guidance="none", contrast="random"),
+    "smt-nocam-ipt": scob("SMT, IPT", guidance="none"),
+    "smt-cam-random": scob("SMT, CAM, random", contrast="random"),
+    "scob": SCOB,
+    "full": FULL,
+}
+CONTRASTIVE = {
+    "baseline": ROLE,
+    **{kind: scob(f"+ {name}", "cnn", guidance="none", contrast=kind)
+       for kind, name in {"byol": "BYOL", "moco": "MoCo", "simclr": "SimCLR"}.items()},
+    "scob": SCOB,
+    "full": FULL,
+}  # fmt: skip
+MASKS = {"baseline": ROLE, "gt-mask": scob("GT masks", guidance="gt-mask"), "cam": SCOB, "full": FULL}
+OPTIMISATION = {
+    "baseline": ROLE,
+    "joint": scob("Joint optimisation", optimisation="joint"),
+    "two-stage": scob("Two stage", optimisation="two-stage"),
+    "scob": SCOB,
+    "full": FULL,
+}
+METRICS = {"role": ROLE, "scob": SCOB, "scob-partial": partial(SCOB), "full": FULL}
+CAMS = {"scob-without-contrast": WITHOUT_CONTRAST, "scob": SCOB, "role": ROLE, "full": FULL}
+ENDS = {"role": ROLE, "scob": SCOB, "full": FULL}
+
+
+def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, Variant]:
+    """Every method under both label settings, under the paper's row ids where it has the row, then full labels."""
+    rows: dict[str, Variant] = {}
+    for name in methods:
+        if name == "full":
+            continue
+        single = SCOB if name == "scob" else rival(name, titles.get(name, name))
+        # The paper's rows of these are with a tenth of the labels; the other setting is ours.
+        paper_id = {"ml-gcn": "gcn-ml"}.get(name, name)
+        tenth = paper_id in ("ssgrl", "gcn-ml", "kggr", "curriculum", "partial-bce", "sst", "sarb")
+        rows[f"{paper_id}-single" if tenth else paper_id] = single
+        rows[paper_id if tenth else f"{paper_id}-partial"] = partial(single)
+    return {**rows, "full": FULL}
+
+
+def contrastive_rows(backbone_files: Mapping[str, str]) -> dict[str, Variant]:
+    """Tab. 4; the rows of other pre-training only where their weights are given."""
+    given = {
+        key: rival("role", title, backbone=backbone_files[key])
+        for key, title in PRETRAINED.items()
+        if key in backbone_files
+    }
+    return {**CONTRASTIVE, **given}
+
+
+def setting_rows(setting: str, values: tuple[float, ...]) -> dict[float, Variant]:
+    """Scob over the values of one of its settings."""
+    key = setting.rpartition(".")[2]
+    found: dict[float, Variant] = {}
+    for value in values:
+        changed: dict[str, Any] = {key: value}
+        found[value] = scob(f"{key} {value:g}", **changed)
+    return found
