@@ -1,0 +1,42 @@
+"""`scob review RUN`: a web page on this machine where a person accepts or rejects recovered labels."""
+
+from pathlib import Path
+
+import typer
+
+from scob.cli.console import err, escape
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command(help="Accept or reject recovered labels on a web page of this machine.")
+    def review(
+        run: Path = typer.Argument(help="A run folder after `scob recover`, or the folder of its suggestions."),
+        host: str = typer.Option("127.0.0.1", help="The address to serve at; any but this machine's needs --token."),
+        port: int = typer.Option(8642, min=0, max=65535, help="The port; 0 takes any that is free."),
+        token: str = typer.Option(
+            None,
+            envvar="SCOB_REVIEW_TOKEN",
+            help="A secret that every request must carry; needed for other machines.",
+        ),
+        open_page: bool = typer.Option(False, "--open", help="Open the page in the browser."),
+        write: bool = typer.Option(False, "--write", help="Write reviewed.csv from the decisions so far, and stop."),
+    ) -> None:
+        from scob.review import store
+        from scob.review.server import serve
+        from scob.review.suggestions import recovered_folder
+
+        def ready(address: str) -> None:
+            print(address, flush=True)  # alone on its line and never wrapped: programs read it
+            end = "open it with ?token=YOUR-TOKEN; end with Ctrl+C" if token else "end with Ctrl+C"
+            err.print(f"Decisions are saved as they are made; {end}.", highlight=False)
+            if open_page:
+                typer.launch(address)
+
+        folder = recovered_folder(run)
+        path = store.write_reviewed(folder) if write else serve(run, host, port, token, ready)
+        answers = list(store.decisions(folder).values())
+        counts = ", ".join(f"{answers.count(answer)} {answer}ed" for answer in (store.ACCEPT, store.REJECT))
+        err.print(escape(f"{counts}: {path}"), soft_wrap=True, highlight=False)
+        err.print(escape(f"Use them with: scob recover {run} --import {path}"), soft_wrap=True, highlight=False)

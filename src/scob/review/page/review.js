@@ -1,0 +1,534 @@
+// The review page. Every name is shown through textContent; decisions go to the server one by one, in order,
+// and are kept in this browser until the server has them on its disk.
+
+const $ = (id) => document.getElementById(id);
+const SESSION = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
+const PAST = { accept: "accepted", reject: "rejected", skip: "skipped" };
+const SIGN = { accept: "✓", reject: "✕", skip: "–" };
+const KEPT = "scob-review-kept:";
+const percent = (share) => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
+
+let queue = null; // columns of all suggestions, as the server sent them
+let view = []; // the numbers of those that matched the filters when they were last set
+let current = -1; // the number of the suggestion on show
+let seen = 0; // lines of the log this page has taken in
+let moves = 0; // grows with every decision, so that an older poll is not believed
+let byOthers = new Set(); // numbers last decided by another tab or person
+let evidence = new Map(); // number -> promise of its details
+let rows = new Map(); // number -> its entry in the list
+let pictureTries = 0;
+
+// ---- Storage: of this browser (decisions on their way) and of this tab (undo, filters) --------------------------
+
+const memory = new Map();
+const box = (storage) => ({
+  get(key) { try { return storage().getItem(key); } catch { return memory.get(key) ?? null; } },
+  set(key, value) { try { storage().setItem(key, value); } catch { memory.set(key, value); } },
+  drop(key) { try { storage().removeItem(key); } catch { /* nothing kept there */ } memory.delete(key); },
+  keys(prefix) {
+    let found = [];
+    try { found = Object.keys(storage()); } catch { /* none */ }
+    return [...new Set([...found, ...memory.keys()])].filter((key) => key.startsWith(prefix));
+  },
+});
+const browser = box(() => localStorage);
+const tab = box(() => sessionStorage);
+const parsed = (text, otherwise) => { try { return JSON.parse(text) ?? otherwise; } catch { return otherwise; } };
+const history = () => parsed(tab.get("scob-review-history"), []);
+const keepHistory = (past) => tab.set("scob-review-history", JSON.stringify(past.slice(-1000)));
+const keptKey = (number) => `${KEPT}${queue.home}:${JSON.stringify([nameOf(number), classOf(number)])}`;
+const keptKeys = () => browser.keys(`${KEPT}${queue.home}:`);
+
+const classOf = (number) => queue.classes[queue.class[number]];
+const nameOf = (number) => queue.images[queue.image[number]];
+
+function numberOf(image, label) {
+  return queue.numbers.get(JSON.stringify([image, label])) ?? -1;
+}
+
+// ---- Talking to the server --------------------------------------------------------------------------------------
+
+async function ask(address, options) {
+  const response = await fetch(address, { cache: "no-store", ...options });
+  if (response.ok) return response.json();
+  const said = await response.json().catch(() => ({}));
+  throw Object.assign(new Error(said.error || `the server answered ${response.status}`), { status: response.status });
+}
+
+let sending = null;
+let trouble = null;
+
+/** Send what is kept, oldest first; one at a time, so that the log has the order in which a person decided. */
+function send() {
+  sending ??= sendAll().finally(() => { sending = null; showSaved(); });
+  return sending;
+}
+
+async function sendAll() {
+  for (;;) {
+    const waiting = keptKeys().map((key) => [key, parsed(browser.get(key), null)]).filter(([, kept]) => kept);
+    if (!waiting.length) {
+      if (trouble?.status) reachable(); // it had refused to write; there is nothing left to write
+      return;
+    }
+    waiting.sort(([, a], [, b]) => a.made - b.made);
+    const [key, kept] = waiting[0];
+    const age = Math.max(0, Date.now() - kept.made) / 1000;
+    let answer;
+    try {
+      answer = await ask("/api/decisions", {
+        method: "POST", keepalive: true, headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ image: kept.image, class: kept.class, decision: kept.decision, session: SESSION, age }),
+      });
+    } catch (error) {
+      if (error.status === 404 || error.status === 422) { // nothing to wait for: the suggestion is gone
+        browser.drop(key);
+        say(`“${kept.class}” in ${kept.image} is no longer in the queue.`);
+        continue;
+      }
+      return unreachable(error);
+    }
+    reachable();
+    if (parsed(browser.get(key), {}).made === kept.made) browser.drop(key);
+    settle(kept, answer);
+  }
+}
+
+/** What the server made of a decision: another tab may have decided the same pair. */
+function settle(kept, answer) {
+  const number = numberOf(kept.image, kept.class);
+  if (number < 0 || browser.get(keptKey(number))) return;
+  moves += 1;
+  const other = answer.previous_session && answer.previous_session !== SESSION;
+  if (!answer.applied) {
+    byOthers.add(number);
+    mark(number, answer.decision);
+    say(`Another tab decided “${kept.class}” in ${kept.image} later: ${PAST[answer.decision] ?? "undecided"}.`);
+  } else if (other && answer.previous && answer.previous !== answer.decision && answer.previous !== kept.before) {
+    say(`This replaces “${PAST[answer.previous]}”, decided in another tab.`);
+  }
+}
+
+function unreachable(error) {
+  trouble = error;
+  const kept = keptKeys().length;
+  const some = kept ? ` ${kept} decision${kept > 1 ? "s are" : " is"} kept in this browser and will be sent when it is back.` : "";
+  $("banner").textContent = error.status
+    ? `Not saved: ${error.message}.${some}`
+    : `The review server is not reachable: start scob review again.${some}`;
+  $("banner").hidden = false;
+  showSaved();
+}
+
+function reachable() {
+  if (!trouble) return;
+  trouble = null;
+  $("banner").hidden = true;
+  pictureTries += 1; // pictures that failed meanwhile are asked for again
+  evidence.clear();
+  rows.clear();
+  if (current >= 0) show(current);
+}
+
+async function poll() {
+  if (!queue) return load();
+  const before = moves;
+  try {
+    const news = await ask(`/api/changes?since=${seen}`);
+    if (!trouble?.status) reachable();
+    if (news.queue !== queue.queue || news.reset) return load();
+    await send();
+    if (before !== moves) return; // it may be older than what this page did meanwhile; the next one will tell
+    seen = news.seen;
+    for (const [number, decision, session] of news.changes) hear(number, decision === "undo" ? null : decision, session);
+  } catch (error) {
+    unreachable(error);
+  }
+}
+
+/** A decision from the log. */
+function hear(number, decision, session) {
+  if (session === SESSION) { byOthers.delete(number); } else { byOthers.add(number); }
+  if (browser.get(keptKey(number)) || queue.decision[number] === decision) return;
+  mark(number, decision);
+  if (session === SESSION) return;
+  const what = decision ? PAST[decision] : "undecided again";
+  say(`In another tab: “${classOf(number)}” in ${nameOf(number)} is ${what}.`);
+}
+
+async function keepPolling() {
+  await poll();
+  setTimeout(keepPolling, document.hidden ? 8000 : 1200);
+}
+
+async function load() {
+  try {
+    const fresh = await ask("/api/queue");
+    fresh.numbers = new Map(fresh.class.map((c, n) => [JSON.stringify([fresh.images[fresh.image[n]], fresh.classes[c]]), n]));
+    const again = queue !== null;
+    const held = again && current >= 0 ? [nameOf(current), classOf(current)] : null;
+    queue = fresh;
+    seen = fresh.seen;
+    byOthers = new Set();
+    evidence = new Map();
+    rows = new Map();
+    for (const key of keptKeys()) { // decided before, not yet on the server's disk
+      const kept = parsed(browser.get(key), null);
+      const number = kept ? numberOf(kept.image, kept.class) : -1;
+      if (number >= 0) queue.decision[number] = kept.decision === "undo" ? null : kept.decision;
+    }
+    $("run").textContent = queue.folder;
+    document.title = `Scob review · ${queue.folder}`;
+    fillClasses();
+    current = held ? numberOf(...held) : -1;
+    showSaved();
+    filter();
+    if (again) say("The suggestions were read again.");
+    if (!trouble?.status) reachable();
+    send();
+  } catch (error) {
+    unreachable(error);
+    if (!queue) $("count").textContent = "Not loaded";
+  }
+}
+
+// ---- Deciding ---------------------------------------------------------------------------------------------------
+
+function decide(decision) {
+  if (current < 0) return;
+  const number = current;
+  const before = queue.decision[number];
+  keepHistory([...history(), [nameOf(number), classOf(number), before]]);
+  write(number, decision, before);
+  say(`${PAST[decision][0].toUpperCase()}${PAST[decision].slice(1)}: “${classOf(number)}” in ${nameOf(number)}.`);
+  advance(number);
+}
+
+function undo() {
+  if (!queue) return;
+  const past = history();
+  const last = past.pop();
+  if (!last) return say("Nothing to undo in this tab.");
+  keepHistory(past);
+  const [image, label, before] = last;
+  const number = numberOf(image, label);
+  if (number < 0) return undo();
+  write(number, before ?? "undo", queue.decision[number]);
+  say(`Undone: “${label}” in ${image} is ${before ? `${PAST[before]} again` : "to decide"}.`);
+  show(number);
+}
+
+function write(number, decision, before) {
+  moves += 1;
+  byOthers.delete(number);
+  const kept = { image: nameOf(number), class: classOf(number), decision, before, made: Date.now() };
+  browser.set(keptKey(number), JSON.stringify(kept));
+  mark(number, decision === "undo" ? null : decision);
+  showSaved();
+  send();
+}
+
+function mark(number, decision) {
+  queue.decision[number] = decision;
+  showProgress();
+  if (rows.has(number)) dress(rows.get(number), number);
+  if (number === current) showBadge();
+}
+
+/** On to the next undecided one, from the top again after the last. */
+function advance(from) {
+  const start = view.indexOf(from) + 1;
+  const status = $("status").value;
+  if (status !== "open" && status !== "skip") return show(view[start] ?? from);
+  const waits = (number) => number !== from && (status === "open"
+    ? !queue.decision[number]
+    : queue.decision[number] === "skip" && !justSkipped.has(number));
+  return show(view.slice(start).find(waits) ?? view.slice(0, start).find(waits) ?? -1);
+}
+const justSkipped = new Set(); // skipped once more while going through the skipped ones
+
+function step(by) {
+  if (!view.length) return;
+  const at = view.indexOf(current);
+  const to = at < 0 ? (by > 0 ? 0 : view.length - 1) : Math.min(view.length - 1, Math.max(0, at + by));
+  show(view[to]);
+}
+
+// ---- Filters and the list ---------------------------------------------------------------------------------------
+
+function fillClasses() {
+  const chosen = $("class").value || parsed(tab.get("scob-review-filters"), {}).class || "";
+  const counts = new Array(queue.classes.length).fill(0);
+  for (const c of queue.class) counts[c] += 1;
+  const options = queue.classes.map((name, c) => {
+    const option = document.createElement("option");
+    option.value = name;
+    option.textContent = `${name} (${counts[c]})`;
+    return option;
+  });
+  $("class").replaceChildren($("class").options[0], ...options);
+  $("class").value = queue.classes.includes(chosen) ? chosen : "";
+}
+
+function filter() {
+  const label = $("class").value;
+  const status = $("status").value;
+  const least = $("least").valueAsNumber / 100;
+  $("least-shown").textContent = percent(least);
+  tab.set("scob-review-filters", JSON.stringify({ class: label, status, least: $("least").value }));
+  justSkipped.clear();
+  const wanted = label ? queue.classes.indexOf(label) : -1;
+  view = [];
+  for (let number = 0; number < queue.class.length; number += 1) {
+    const decision = queue.decision[number];
+    if (wanted >= 0 && queue.class[number] !== wanted) continue;
+    if (queue.score[number] < least) continue;
+    if (status === "all" || (status === "open" ? !decision : decision === status)) view.push(number);
+  }
+  $("matching").textContent = `${view.length} shown`;
+  showProgress();
+  show(view.includes(current) ? current : view[0] ?? -1);
+}
+
+function showList() {
+  const at = Math.max(0, view.indexOf(current));
+  const start = Math.max(0, Math.min(at - 3, view.length - 40));
+  const hadFocus = $("list").contains(document.activeElement);
+  const numbers = view.slice(start, start + 40);
+  for (const number of [...rows.keys()]) if (!numbers.includes(number)) rows.delete(number);
+  $("list").replaceChildren(...numbers.map((number) => {
+    if (!rows.has(number)) rows.set(number, entry(number));
+    dress(rows.get(number), number);
+    return rows.get(number);
+  }));
+  const row = rows.get(current);
+  if (!row) return;
+  const list = $("list");
+  list.scrollTo({ top: row.offsetTop - list.offsetTop - 60, left: row.offsetLeft - list.offsetLeft - 90 });
+  if (hadFocus) row.firstChild.focus({ preventScroll: true });
+}
+
+function entry(number) {
+  const row = document.createElement("li");
+  const button = row.appendChild(document.createElement("button"));
+  button.type = "button";
+  const image = button.appendChild(new Image(44, 44));
+  image.alt = "";
+  image.loading = "lazy";
+  image.src = picture("thumbnail", queue.image[number]);
+  const what = button.appendChild(document.createElement("span"));
+  what.className = "what";
+  what.textContent = classOf(number);
+  what.appendChild(document.createElement("small")).textContent = percent(queue.score[number]);
+  button.appendChild(document.createElement("span")).className = "mark";
+  button.addEventListener("click", () => show(number));
+  return row;
+}
+
+function dress(row, number) {
+  const [button] = row.children;
+  const badge = button.lastChild;
+  const decision = queue.decision[number];
+  button.setAttribute("aria-current", String(number === current));
+  button.setAttribute("aria-label", `${classOf(number)}, ${percent(queue.score[number])}, ${nameOf(number)}, ${PAST[decision] ?? "to decide"}`);
+  badge.dataset.decision = decision ?? "";
+  badge.textContent = SIGN[decision] ?? "";
+}
+
+// ---- One suggestion ---------------------------------------------------------------------------------------------
+
+const picture = (kind, number) => `/api/${kind}/${number}?v=${queue.queue}${pictureTries ? `-${pictureTries}` : ""}`;
+
+function details(number) {
+  if (!evidence.has(number)) {
+    if (evidence.size > 200) evidence.delete(evidence.keys().next().value);
+    evidence.set(number, ask(`/api/suggestions/${number}`));
+  }
+  return evidence.get(number);
+}
+
+function show(number) {
+  current = number;
+  const some = number >= 0;
+  $("card").hidden = !some;
+  $("empty").hidden = some;
+  for (const id of ["accept", "reject", "skip"]) $(id).disabled = !some;
+  if (!some) { showEmpty(); showList(); return; }
+  if (!view.includes(number)) {
+    view.push(number);
+    view.sort((a, b) => a - b);
+  }
+  $("class-name").textContent = classOf(number);
+  $("image-name").textContent = nameOf(number);
+  $("score").textContent = percent(queue.score[number]);
+  $("meter").style.width = percent(queue.score[number]);
+  $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: show where ${classOf(number)} was seen`);
+  const source = picture("image", queue.image[number]);
+  if ($("image").getAttribute("src") !== source) {
+    $("image").classList.add("loading"); // never the last image under the next name
+    $("image").src = source;
+    $("frame").hidden = false;
+    $("broken").hidden = true;
+  }
+  $("mask").hidden = $("box").hidden = true;
+  showBadge();
+  showList();
+  showEvidence(number);
+}
+
+async function showEvidence(number) {
+  let one;
+  try {
+    one = await details(number);
+  } catch (error) {
+    evidence.delete(number);
+    if (error.status !== 404) unreachable(error);
+    one = { observed: [], nearest: [], estimate: null, mask: false, box: null };
+  }
+  if (number !== current) return;
+  $("estimate-row").hidden = one.estimate === null;
+  $("estimate").textContent = one.estimate === null ? "" : percent(one.estimate);
+  $("observed").replaceChildren(...(one.observed.length ? one.observed : ["none"]).map((name) => {
+    const chip = document.createElement("span");
+    chip.textContent = name;
+    return chip;
+  }));
+  $("nearest-part").hidden = !one.nearest.length;
+  $("nearest-title").textContent = `Closest confirmed images of ${classOf(number)}`;
+  $("nearest").replaceChildren(...one.nearest.slice(0, 8).map((near) => {
+    const item = document.createElement("li");
+    const image = item.appendChild(new Image());
+    image.src = picture("thumbnail", near.number);
+    image.alt = near.image;
+    item.title = near.image;
+    item.appendChild(document.createElement("small")).textContent = near.score.toFixed(2);
+    return item;
+  }));
+  if (one.box) {
+    const [left, top, right, bottom] = one.box;
+    Object.assign($("box").style, {
+      left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top),
+    });
+    $("box").hidden = false;
+  }
+  $("mask").dataset.of = one.mask ? String(number) : "";
+  showMask();
+  for (const next of view.slice(view.indexOf(number) + 1, view.indexOf(number) + 3)) {
+    details(next).catch(() => evidence.delete(next));
+    new Image().src = picture("image", queue.image[next]);
+  }
+}
+
+/** The mask needs the image's shape, and the image the mask's number: whichever comes last calls. */
+function showMask() {
+  const image = $("image");
+  if (!image.complete || !image.naturalWidth) return;
+  image.classList.remove("loading");
+  const ratio = image.naturalWidth / image.naturalHeight;
+  $("frame").style.setProperty("--ratio", ratio);
+  if ($("mask").dataset.of !== String(current)) return;
+  $("mask").src = `/api/mask/${current}?ratio=${ratio.toFixed(3)}&v=${queue.queue}`;
+  $("mask").hidden = false;
+}
+
+function showBadge() {
+  const decision = queue.decision[current];
+  const other = byOthers.has(current);
+  $("badge").hidden = !decision;
+  $("badge").dataset.decision = decision ?? "";
+  $("badge").textContent = decision ? `${SIGN[decision]} ${PAST[decision]}${other ? " in another tab" : ""}` : "";
+}
+
+function showEmpty() {
+  const skipped = queue.decision.filter((d) => d === "skip").length;
+  const left = queue.decision.filter((d) => !d).length;
+  const filtered = $("class").value || $("least").valueAsNumber > 0 || $("status").value !== "open";
+  const [title, text] = !queue.class.length
+    ? ["Nothing to review", "No missing label was suggested."]
+    : !left
+      ? ["All decided", "Every suggestion has an answer. They are in reviewed.csv; bring them back with scob recover --import."]
+      : ["Nothing left here", `No suggestion is left under these filters; ${left} more wait elsewhere.`];
+  $("empty-title").textContent = title;
+  $("empty-text").textContent = text;
+  $("show-skipped").hidden = !skipped || $("status").value === "skip";
+  $("show-skipped").textContent = `Show the ${skipped} skipped`;
+  $("clear").hidden = !filtered;
+}
+
+function showProgress() {
+  const counts = { accept: 0, reject: 0, skip: 0 };
+  for (const decision of queue.decision) if (decision) counts[decision] += 1;
+  const done = counts.accept + counts.reject;
+  const all = queue.decision.length;
+  $("bar").max = Math.max(1, all);
+  $("bar").value = done;
+  $("count").textContent = `${done} of ${all} decided`;
+  $("tally").replaceChildren(...Object.keys(counts).map((decision) => {
+    const part = document.createElement("span");
+    part.textContent = `${counts[decision]} ${PAST[decision]}`;
+    return part;
+  }));
+}
+
+function showSaved() {
+  const kept = queue ? keptKeys().length : 0;
+  const state = !kept ? "saved" : trouble ? "kept" : "saving";
+  $("saved").dataset.state = state;
+  $("saved").textContent = { saved: "All saved", saving: "Saving…", kept: `${kept} not saved` }[state];
+}
+
+let silence = 0;
+function say(text) {
+  $("said").textContent = text;
+  $("said").dataset.shown = "true";
+  clearTimeout(silence);
+  silence = setTimeout(() => { $("said").dataset.shown = "false"; }, 3500);
+}
+
+// ---- Mouse, keys and the rest -----------------------------------------------------------------------------------
+
+const skip = () => { justSkipped.add(current); decide("skip"); };
+const pin = () => $("frame").setAttribute("aria-pressed", String($("frame").getAttribute("aria-pressed") !== "true"));
+$("accept").addEventListener("click", () => decide("accept"));
+$("reject").addEventListener("click", () => decide("reject"));
+$("skip").addEventListener("click", skip);
+$("undo").addEventListener("click", undo);
+$("frame").addEventListener("click", pin);
+$("image").addEventListener("load", showMask);
+$("image").addEventListener("error", () => { $("frame").hidden = true; $("broken").hidden = false; });
+$("mask").addEventListener("error", () => { $("mask").hidden = true; });
+$("filter").addEventListener("submit", (event) => event.preventDefault());
+for (const id of ["class", "status", "least"]) $(id).addEventListener("input", () => queue && filter());
+$("show-skipped").addEventListener("click", () => { $("status").value = "skip"; filter(); });
+$("clear").addEventListener("click", () => {
+  $("class").value = "";
+  $("status").value = "open";
+  $("least").value = 0;
+  filter();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (!queue || event.altKey) return;
+  const key = event.key.toLowerCase();
+  const where = event.target.tagName;
+  if (event.ctrlKey || event.metaKey) {
+    if (key !== "z" || event.shiftKey) return;
+    event.preventDefault();
+    return undo();
+  }
+  if (where === "SELECT" || (where === "INPUT" && key.startsWith("arrow"))) return;
+  const once = { a: () => decide("accept"), r: () => decide("reject"), s: skip, u: undo, m: pin };
+  const again = { arrowright: () => step(1), arrowdown: () => step(1), arrowleft: () => step(-1), arrowup: () => step(-1) };
+  const act = again[key] ?? (event.repeat ? null : once[key]); // a key held down decides once
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+addEventListener("storage", showSaved);
+
+const filters = parsed(tab.get("scob-review-filters"), {});
+if (filters.status) $("status").value = filters.status;
+if (filters.least) $("least").value = filters.least;
+if (matchMedia("(max-width: 820px)").matches) $("filters").open = false;
+keepPolling();

@@ -1,0 +1,158 @@
+"""Suggestions as `scob recover` writes them, and where the image files are that they speak of.
+
+A folder holds `suggestions.jsonl` (one a line, the surest first) and `images.json` (each image's file).
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scob.errors import UserError
+
+SUGGESTIONS, IMAGES = "suggestions.jsonl", "images.json"
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A label that an image may be missing, and why. `box`: x0, y0, x1, y1 in fractions; `mask`: COCO RLE."""
+
+    image: str
+    label: str
+    score: float
+    estimate: float | None = None
+    mask: Mapping[str, Any] | None = None
+    box: tuple[float, float, float, float] | None = None
+    nearest: tuple[tuple[str, float], ...] = ()
+    observed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Everything there is to review: suggestions in rank order, and the files of the images they speak of.
+
+    `images` lists every image id that a suggestion or its nearest instances name; the page asks by position.
+    """
+
+    folder: Path
+    suggestions: tuple[Suggestion, ...]
+    images: tuple[str, ...]
+    files: Mapping[str, Path]
+    fingerprint: str
+
+    def file(self, index: int) -> Path | None:
+        """The file of image number `index`; None where the map has none."""
+        return self.files.get(self.images[index]) if 0 <= index < len(self.images) else None
+
+
+def recovered_folder(run: Path) -> Path:
+    """The folder of suggestions that belongs to a run (or `run` itself, if it is one)."""
+    for folder in (run / "recovered", run):
+        if (folder / SUGGESTIONS).is_file():
+            return folder
+    if not run.is_dir():
+        raise UserError(f"there is no run folder at {run}")
+    raise UserError(f"{run} holds no suggestions to review; make them with: scob recover {run}")
+
+
+def read_queue(folder: Path) -> Queue:
+    """Read and check the suggestions of a folder; anything wrong is named by its line."""
+    path = folder / SUGGESTIONS
+    raw = _read(path)
+    suggestions: list[Suggestion] = []
+    seen: dict[Pair, int] = {}
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            suggestion = _suggestion(json.loads(line))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise UserError(f"{path}, line {number} is not a suggestion: {what}; run scob recover again") from None
+        pair = (suggestion.image, suggestion.label)
+        if pair in seen:
+            raise UserError(f"{path}, line {number} repeats the image and class of line {seen[pair]}; remove one")
+        seen[pair] = number
+        suggestions.append(suggestion)
+    named = {s.image: None for s in suggestions} | {image: None for s in suggestions for image, _ in s.nearest}
+    files, mapped = _image_files(folder)
+    fingerprint = hashlib.sha256(raw + b"\0" + mapped).hexdigest()[:16]
+    return Queue(folder, tuple(suggestions), tuple(named), files, fingerprint)
+
+
+def _suggestion(row: Any) -> Suggestion:
+    if not isinstance(row, dict):
+        raise TypeError("it is not a JSON object")
+    box, mask = row.get("box"), row.get("mask")
+    if box is not None and not (isinstance(box, list) and len(box) == 4):
+        raise ValueError("'box' is not [x0, y0, x1, y1]")
+    if mask is not None and not (isinstance(mask, dict) and "size" in mask and "counts" in mask):
+        raise ValueError("'mask' is not a COCO run-length mask")
+    corners = tuple(_share(side, "box") for side in box) if box else None
+    return Suggestion(
+        image=text(row["image"], "image"),
+        label=text(row["class"], "class"),
+        score=_share(row["score"], "score"),
+        estimate=None if row.get("estimate") is None else _share(row["estimate"], "estimate"),
+        mask=mask,
+        box=corners,  # type: ignore[arg-type]
+        nearest=tuple((text(n["image"], "nearest"), float(n.get("score") or 0)) for n in row.get("nearest") or ()),
+        observed=tuple(text(name, "observed") for name in row.get("observed") or ()),
+    )
+
+
+def text(value: Any, name: str) -> str:
+    """A name: a text that is not empty and could be a file name. A TypeError or ValueError otherwise."""
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{name!r} is {value!r}, not a text")
+    value.encode("utf-8", "surrogateescape")  # what a file name can hold, and no more; else a ValueError
+    return value
+
+
+def _share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError(f"{name!r} is {value!r}, not a number")
+    if not -1e-6 <= value <= 1 + 1e-6:
+        raise ValueError(f"{name!r} is {value}, outside 0 to 1")
+    return min(1.0, max(0.0, float(value)))
+
+
+def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
+    """Where each image is: strictly as `images.json` says; without one, the pictures in `images/`."""
+    path = folder / IMAGES
+    if not path.is_file():
+        pictures = sorted(p for p in (folder / "images").glob("*") if p.suffix.lower() in PICTURES)
+        return {p.stem: p for p in pictures}, json.dumps([p.name for p in pictures]).encode()
+    raw = _read(path)
+    try:
+        given = json.loads(raw)
+        root, names = given.get("root"), given["files"]
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise TypeError("'files' is not a map from image to path")
+        base = folder / root if root else folder
+        files = {image: base / name for image, name in names.items() if _stays_inside(name)}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path} is not a map of image files: {error}; run scob recover again") from None
+    return files, raw
+
+
+def _stays_inside(name: str) -> bool:
+    """Whether a path is absolute, or relative and never above its root."""
+    plain = Path(os.path.normpath(name))
+    return "\0" not in name and (plain.is_absolute() or plain.parts[:1] != (os.pardir,))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}; make it with scob recover") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
