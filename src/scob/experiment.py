@@ -208,6 +208,8 @@ def build(
     plan = Plan(data.observed, t.batch, t.seed, processes.rank, processes.count, pad)
     problem = make_problem(config, data, grids, plan, processes, report)
     method = kind(network, problem, source, config, methods.settings_of(config, config.method)).to(device)
+    for remark in method.remarks():
+        report("remark", {"message": remark})
     optimiser = Optimiser(method.groups(), t, plan.steps * t.epochs, processes, device)
     method.optimiser = optimiser
     return Experiment(

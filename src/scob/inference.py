@@ -62,7 +62,7 @@ def score_images(
         if progress is not None:
             progress(len(rows))
     network.train(was_training)
-    classes = network.classifier.out_features
+    classes = network.classes
     mine = torch.cat(found) if found else torch.zeros(0, classes, device=processes.device)
     if processes.count > 1:
         share = -(-count // processes.count)

@@ -18,7 +18,7 @@ from scob.model.heads import Grids, SmtHead
 from scob.model.network import Network
 from scob.optimise import Optimiser
 from scob.parallel import Processes
-from scob.sampling import Batch
+from scob.sampling import Batch as Batch  # methods import it from here
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,10 @@ class Method(nn.Module):
     def step(self, batch: Batch) -> dict[str, Tensor]:
         """One iteration; returns the named losses, detached."""
         raise TypeError(f"the method {type(self).__name__} defines no step")
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of how the method was set up, one sentence each."""
+        return ()
 
     def estimates(self) -> Tensor | None:
         """The method's own estimate of all training labels, (N, L) in [0, 1]; None where it keeps none."""

@@ -20,7 +20,10 @@ class Network(nn.Module):
         super().__init__()
         self.backbone, self.head = backbone, head
         self.dimension: int = head.dimension  # type: ignore[assignment]
-        self.classifier = nn.Linear(self.dimension, classes)
+        self.classes = classes
+        # A structured head classifies in its own way: its `classifier_for(classes)` reads what its forward gives.
+        own = getattr(head, "classifier_for", None)
+        self.classifier: nn.Module = nn.Linear(self.dimension, classes) if own is None else own(classes)
 
     def embed(self, features: Features, keep: Keep | None = None) -> Tensor:
         """Two feature maps, and the cells to look at, to (B, E)."""

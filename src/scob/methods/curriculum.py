@@ -1,0 +1,52 @@
+"""Curriculum labelling: partial BCE whose unknown labels are filled in, the sure ones first.
+
+Thibaut Durand, Nazanin Mehrasa, Greg Mori: Learning a Deep ConvNet for Multi-label Classification with Partial
+Labels, CVPR 2019, the score-threshold strategy. After a warm-up on known labels, every epoch begins by taking the
+unknown labels whose logit the epoch before was at least theta for present and those at most -theta for absent; the
+choice is made anew each time. theta = 2. The loss is partial BCE over known and taken labels.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from scob.config import Config, Section, setting
+from scob.methods.base import Batch, Problem
+from scob.methods.memory import Remembering
+from scob.methods.partial_bce import PartialBceSettings, partial_bce
+from scob.model.features import FeatureSource
+from scob.model.network import Network
+
+
+class CurriculumSettings(PartialBceSettings):
+    """Curriculum labelling."""
+
+    theta: float = setting(2.0, "logit beyond which an unknown label is taken, in both directions", 2.0, gt=0)
+    warm_up: float = setting(0.25, "share of the epochs on known labels alone", None, ge=0, le=1)
+
+
+class Curriculum(Remembering):
+    """Partial BCE on known labels and on those the model is sure of."""
+
+    name: ClassVar[str] = "curriculum"
+    title: ClassVar[str] = "Curriculum labelling"
+    Settings: ClassVar[type[Section]] = CurriculumSettings
+    settings: CurriculumSettings
+    taken: Tensor
+
+    def __init__(
+        self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
+    ) -> None:
+        super().__init__(network, problem, source, config, settings)
+        self.register_buffer("taken", torch.zeros_like(problem.observed))
+
+    def review(self, epoch: int) -> None:
+        """The labels the model was sure of in the epoch before."""
+        if epoch < self.settings.warm_up * self.problem.epochs:
+            return
+        sure = (self.remembered.abs() >= self.settings.theta) & (self.problem.observed == 0)
+        self.taken.copy_(self.remembered.sign().to(torch.int8) * sure)
+
+    def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
+        return {"bce": partial_bce(logits, observed + self.taken[batch.rows], batch.weight, self.settings)}

@@ -1,0 +1,70 @@
+"""Entropy maximisation with asymmetric pseudo-labelling: of the unknown, only the surest negatives are decided.
+
+Donghao Zhou, Pengfei Chen, Qiong Wang, Guangyong Chen, Pheng-Ann Heng: Acknowledging the Unknown for Multi-label
+Learning with Single Positive Labels, ECCV 2022. After a warm-up with the EM loss, the unknown labels of each class
+with the lowest predictions become pseudo-labels, more of them every epoch, up to the share theta; nothing becomes a
+pseudo-positive. A pseudo-label is the prediction q it was made from, and costs beta * BCE(p, q); the rest keeps the
+EM loss. On VOC alpha = 0.2, beta = 0.02, theta = 0.9, 5 epochs of warm-up out of 10.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from scob.config import Config, Section, setting
+from scob.methods.base import Batch, Problem
+from scob.methods.em import EmSettings, em_entries
+from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.methods.memory import Remembering
+from scob.model.features import FeatureSource
+from scob.model.network import Network
+
+
+class EmAplSettings(EmSettings):
+    """Entropy maximisation and asymmetric pseudo-labelling."""
+
+    beta: float = setting(0.02, "weight of pseudo-labels", 0.02, ge=0)
+    theta: float = setting(0.9, "share of a class's unknown labels that are negative in the end", 0.9, ge=0, le=1)
+    warm_up: float = setting(0.5, "share of the epochs before the first pseudo-labels", 0.5, ge=0, le=1)
+
+
+class AsymmetricPseudoLabels(Remembering):
+    """EM, and soft pseudo-negatives that come in at a growing pace."""
+
+    name: ClassVar[str] = "em-apl"
+    title: ClassVar[str] = "EM + APL"
+    Settings: ClassVar[type[Section]] = EmAplSettings
+    settings: EmAplSettings
+    pseudo: Tensor
+    decided: Tensor
+
+    def __init__(
+        self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
+    ) -> None:
+        super().__init__(network, problem, source, config, settings)
+        self.register_buffer("pseudo", torch.zeros_like(self.remembered))
+        self.register_buffer("decided", torch.zeros_like(self.remembered, dtype=torch.bool))
+
+    def review(self, epoch: int) -> None:
+        """Each class's least likely unknown labels, as many as the pace allows by now."""
+        s, total = self.settings, self.problem.epochs
+        first = max(1, round(s.warm_up * total))
+        if epoch < first:
+            return
+        share = s.theta * (epoch - first + 1) / max(1, total - first)
+        unknown = self.problem.observed == 0
+        unknown[-1] = False
+        rank = torch.where(unknown, self.remembered, torch.inf).argsort(dim=0).argsort(dim=0)
+        self.decided.copy_(unknown & (rank < share * unknown.sum(dim=0)))
+        self.pseudo.copy_(self.remembered.sigmoid())
+
+    def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
+        s = self.settings
+        decided, q = self.decided[batch.rows], self.pseudo[batch.rows]
+        cross = q * present_cost(logits) + (1 - q) * absent_cost(logits)
+        rest = em_entries(logits, observed, s.alpha)
+        return {
+            "entropy": over_images(torch.where(decided, 0.0, rest), batch.weight),
+            "pseudo": over_images(torch.where(decided, s.beta * cross, 0.0), batch.weight),
+        }

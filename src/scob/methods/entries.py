@@ -1,0 +1,19 @@
+"""What most losses here are made of: the cost of calling one entry (an image and a class) present or absent."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def present_cost(logits: Tensor) -> Tensor:
+    """-log p of each entry."""
+    return F.softplus(-logits)
+
+
+def absent_cost(logits: Tensor) -> Tensor:
+    """-log(1 - p) of each entry."""
+    return F.softplus(logits)
+
+
+def over_images(entries: Tensor, weight: Tensor) -> Tensor:
+    """Mean over the classes, weighted sum over the images: (B, L), (B,) -> a scalar."""
+    return (entries.mean(dim=1) * weight).sum()

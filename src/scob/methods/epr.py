@@ -1,0 +1,40 @@
+"""Expected positive regularisation: only observed labels are fitted; how many there should be keeps the rest in check.
+
+Elijah Cole, Oisin Mac Aodha, Titouan Lorieul, Pietro Perona, Dan Morris, Nebojsa Jojic: Multi-Label Learning from
+Single Positive Labels, CVPR 2021. BCE over observed labels (divided by L) plus lambda * ((k-hat - k) / L)^2, where
+k-hat is the mean number of predicted positives an image in the batch and k the number expected (`labels.k`).
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from scob.config import Section, setting
+from scob.losses import bce_observed, expected_positive_loss, expected_positives
+from scob.methods.base import Batch, LossMethod
+
+
+class EprSettings(Section):
+    """Expected positive regularisation."""
+
+    strength: float = setting(1.0, "lambda, the weight of the regulariser", 1.0, ge=0)
+
+
+class ExpectedPositives(LossMethod):
+    """Observed BCE and a constraint on the number of positives."""
+
+    name: ClassVar[str] = "epr"
+    title: ClassVar[str] = "EPR"
+    Settings: ClassVar[type[Section]] = EprSettings
+    settings: EprSettings
+    capturable = True
+
+    def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
+        p = logits.sigmoid()
+        k_hat = expected_positives(p, batch.weight, self.problem.processes.collect)
+        # Every process holds the whole constraint, whose gradient reaches its own images: as in Eq. 11.
+        constraint = expected_positive_loss(k_hat, self.problem.k, p.shape[1])
+        return {
+            "observed": bce_observed(p, observed, batch.weight),
+            "expected": self.settings.strength * constraint,
+        }

@@ -1,0 +1,53 @@
+"""KGGR: knowledge of which classes keep company guides the features and the classifiers, each by its own graph.
+
+Tianshui Chen, Liang Lin, Riquan Chen, Xiaolu Hui, Hefeng Wu: Knowledge-Guided Multi-Label Few-Shot Learning for
+General Image Recognition, TPAMI 2022. The features of the classes are those of SSGRL. A second gated graph network
+over the same P(c' | c) runs between the classes' classifier weights, so that a class with few examples learns from
+its company; what comes out of it classifies.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from scob.config import Section, setting
+from scob.methods.structure import GatedGraph, PerClass, Structured, StructuredHead, StructureSettings
+
+
+class KggrSettings(StructureSettings):
+    """Two graphs."""
+
+    classifier_steps: int = setting(3, "rounds of propagation between classifiers; 0: none", None, ge=0)
+
+
+class GuidedClassifier(PerClass):
+    """Classifier weights that have heard of each other: (B, L, D) -> (B, L)."""
+
+    def __init__(self, adjacency: Tensor, dimension: int, steps: int) -> None:
+        super().__init__(len(adjacency), dimension)
+        self.graph = GatedGraph(adjacency, dimension, steps)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features * self.graph(self.weight)).sum(dim=-1) + self.bias  # type: ignore[no-any-return]
+
+
+class GuidedHead(StructuredHead):
+    """The structured head, with guided classifiers after it."""
+
+    def classifier_for(self, classes: int) -> nn.Module:
+        return GuidedClassifier(self.graph.adjacency, self.dimension, int(self.recipe["classifier_steps"]))
+
+
+class Kggr(Structured):
+    """Partial BCE with a graph between features and a graph between classifiers."""
+
+    name: ClassVar[str] = "kggr"
+    title: ClassVar[str] = "KGGR"
+    Settings: ClassVar[type[Section]] = KggrSettings
+
+    @classmethod
+    def make_head(
+        cls, channels: tuple[int, int], recipe: Mapping[str, Any], adjacency: Tensor, vectors: Tensor | None
+    ) -> nn.Module:
+        return GuidedHead(channels[1], recipe, adjacency, vectors)

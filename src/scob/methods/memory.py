@@ -1,0 +1,46 @@
+"""Methods that look back: the last answer to every training image, gone through once an epoch.
+
+What is remembered is a buffer, and the review falls on an epoch's first step: a resumed run makes the same one.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scob.config import Config
+from scob.methods.base import Batch, LossMethod, Problem
+from scob.model.features import FeatureSource
+from scob.model.network import Network
+
+
+class Remembering(LossMethod):
+    """Keeps the last logits of every training image; `review` runs before the first step of each later epoch."""
+
+    remembered: Tensor
+
+    def __init__(
+        self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
+    ) -> None:
+        super().__init__(network, problem, source, config, settings)
+        self.register_buffer(
+            "remembered", torch.zeros(problem.observed.shape, dtype=torch.float32, device=problem.device)
+        )
+
+    def review(self, epoch: int) -> None:
+        """Draw conclusions from `remembered` (N + 1, L), the logits of the epoch before; the last row is padding."""
+
+    def logits_of_step(self, batch: Batch) -> Tensor:
+        """The answers to the batch's images, (B, L)."""
+        return self.logits(self.clean_features(batch))
+
+    def step(self, batch: Batch) -> dict[str, Tensor]:
+        if batch.epoch and batch.step == batch.epoch * self.problem.steps_per_epoch:
+            with torch.no_grad():
+                self.review(batch.epoch)
+        logits = self.logits_of_step(batch)
+        terms = self.losses(logits, self.observed(batch), batch)
+        self.optimiser.step(torch.stack(list(terms.values())).sum())
+        gather = self.problem.processes.gather
+        self.remembered[gather(batch.rows)] = gather(logits.detach())
+        return {name: value.detach() for name, value in terms.items()}

@@ -1,0 +1,22 @@
+"""Observed labels only: unknown entries do not count at all. The simplest thing to do with partial labels.
+
+With single positives it has nothing to learn 'absent' from; it is here to show how much that costs.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from scob.losses import bce_observed
+from scob.methods.base import Batch, LossMethod
+
+
+class ObservedOnly(LossMethod):
+    """BCE over observed labels, divided by the number of classes."""
+
+    name: ClassVar[str] = "observed-only"
+    title: ClassVar[str] = "Observed labels only"
+    capturable = True
+
+    def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
+        return {"bce": bce_observed(logits.sigmoid(), observed, batch.weight)}

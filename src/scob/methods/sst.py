@@ -1,0 +1,142 @@
+"""SST: unknown labels are completed from the same image (what goes with what it shows) and from other images.
+
+Tianshui Chen, Tao Pu, Hefeng Wu, Yuan Xie, Liang Lin: Structured Semantic Transfer for Multi-Label Recognition with
+Partial Labels, AAAI 2022. On the features of SSGRL. Within an image: a small network reads the features of two
+classes and says how likely the second is there given the first; it learns from pairs of known labels (BCE), and an
+unknown label turns positive when the mean over the known positives passes theta. Across images: the cosine between
+two images' features of one class is drawn to 1 where both have it, to -1 where one has it and one does not; an
+unknown label turns positive when its mean cosine to the batch's positives passes theta. Both begin after a warm-up;
+theta = 0.95. Where the paper leaves the normalisation open, each term is a mean over its pairs.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from scob.config import Config, Section, setting
+from scob.methods.base import Batch, Problem
+from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.methods.partial_bce import partial_bce
+from scob.methods.structure import Structured, StructureSettings
+from scob.model.features import FeatureSource, autocast
+from scob.model.network import Network
+
+
+class SstSettings(StructureSettings):
+    """Structured semantic transfer."""
+
+    intra: bool = setting(True, "complete labels from the same image")
+    cross: bool = setting(True, "complete labels from other images of the batch")
+    theta_intra: float = setting(0.95, "mean co-occurrence from which an unknown label is positive", 0.95, ge=0, le=1)
+    theta_cross: float = setting(0.95, "mean cosine from which an unknown label is positive", 0.95, ge=-1, le=1)
+    lambda_intra: float = setting(10.0, "weight of the co-occurrence loss", 10.0, ge=0)
+    lambda_cross: float = setting(0.05, "weight of the similarity loss", 0.05, ge=0)
+    warm_up: float = setting(0.25, "share of the epochs before labels are completed", 0.25, ge=0, le=1)
+
+
+class Occurrence(nn.Module):
+    """How likely class d is in an image given that c is, from the image's features of both: (B, L, D) -> (B, L, L)."""
+
+    def __init__(self, dimension: int, joint: int) -> None:
+        super().__init__()
+        self.given, self.asked = nn.Linear(dimension, joint), nn.Linear(dimension, joint, bias=False)
+        self.score = nn.Linear(joint, 1)
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        """Logits; row c, column d."""
+        both = F.relu(self.given(nodes)[:, :, None] + self.asked(nodes)[:, None])
+        return self.score(both)[..., 0]  # type: ignore[no-any-return]
+
+
+def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
+    """Mean of the chosen values; 0 where none is."""
+    return (values * chosen).sum() / chosen.sum().clamp(min=1)
+
+
+def occurrence_loss(logits: Tensor, observed: Tensor) -> Tensor:
+    """BCE of P(d | c) over pairs of known labels with c present: (B, L, L), (B, L) -> a scalar."""
+    apart = ~torch.eye(observed.shape[1], dtype=torch.bool, device=observed.device)
+    pairs = (observed == 1)[:, :, None] & (observed != 0)[:, None] & apart
+    cost = torch.where((observed == 1)[:, None], present_cost(logits), absent_cost(logits))
+    return mean_over(cost, pairs)
+
+
+def similarity_loss(similar: Tensor, observed: Tensor) -> Tensor:
+    """1 - s for two images that both have the class, 1 + s where one does and one does not: (L, B, B), (B, L)."""
+    has, lacks = (observed == 1).T, (observed == -1).T
+    others = ~torch.eye(len(observed), dtype=torch.bool, device=observed.device)
+    same = has[:, :, None] & has[:, None] & others
+    differ = has[:, :, None] & lacks[:, None]
+    return mean_over(torch.where(same, 1 - similar, 1 + similar), same | differ)
+
+
+def similarities(nodes: Tensor) -> Tensor:
+    """Cosines between images, class by class: (B, L, D) -> (L, B, B)."""
+    unit = F.normalize(nodes.float(), dim=2)
+    return torch.einsum("nch,mch->cnm", unit, unit)
+
+
+def from_image(logits: Tensor, observed: Tensor, theta: float) -> Tensor:
+    """Unknown labels that go with the known ones: (B, L) bool."""
+    has = (observed == 1).float()
+    mean = torch.einsum("bc,bcd->bd", has, logits.sigmoid()) / has.sum(dim=1, keepdim=True).clamp(min=1)
+    return (observed == 0) & (mean >= theta) & (has.sum(dim=1, keepdim=True) > 0)
+
+
+def from_others(similar: Tensor, observed: Tensor, theta: float) -> Tensor:
+    """Unknown labels whose feature looks like that of the images which have it: (B, L) bool."""
+    has = (observed == 1).float()
+    mean = torch.einsum("cnm,mc->nc", similar, has) / has.sum(dim=0).clamp(min=1)
+    return (observed == 0) & (mean >= theta) & (has.sum(dim=0) > 0)
+
+
+class Sst(Structured):
+    """Partial BCE on known labels and on those transferred within and between images."""
+
+    name: ClassVar[str] = "sst"
+    title: ClassVar[str] = "SST"
+    Settings: ClassVar[type[Section]] = SstSettings
+
+    def __init__(
+        self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
+    ) -> None:
+        super().__init__(network, problem, source, config, settings)
+        self.occurrence = Occurrence(self.head.dimension, int(self.head.recipe["joint"]))
+
+    def groups(self) -> dict[str, list[nn.Parameter]]:
+        found = super().groups()
+        return {**found, "other": [*found["other"], *self.occurrence.parameters()]}
+
+    def phase(self, epoch: int) -> str:
+        return f"completes {epoch >= self.settings.warm_up * self.problem.epochs}"
+
+    def terms(self, nodes: Tensor, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """The named losses, from features (B, L, D) before the graph and logits (B, L) after it."""
+        s, share = self.settings, batch.weight.sum()
+        observed = torch.where((batch.weight > 0)[:, None], observed, 0)
+        named = {"bce": partial_bce(logits, observed, batch.weight, s)}
+        completes = batch.epoch >= s.warm_up * self.problem.epochs
+        if s.intra:
+            pairs = self.occurrence(nodes).float()
+            named["occurrence"] = s.lambda_intra * share * occurrence_loss(pairs, observed)
+            if completes:
+                found = from_image(pairs.detach(), observed, s.theta_intra)
+                named["intra"] = over_images(found * present_cost(logits), batch.weight)
+        if s.cross:
+            similar = similarities(nodes)
+            named["similarity"] = s.lambda_cross * share * similarity_loss(similar, observed)
+            if completes:
+                found = from_others(similar.detach(), observed, s.theta_cross)
+                named["cross"] = over_images(found * present_cost(logits), batch.weight)
+        return named
+
+    def step(self, batch: Batch) -> dict[str, Tensor]:
+        features = self.clean_features(batch)
+        with autocast(features[0].device, self.source.precision):
+            nodes = self.head.represent(features)
+            logits = self.network.classifier(self.head.relate(nodes)).float()
+            named = self.terms(nodes, logits, self.observed(batch), batch)
+        self.optimiser.step(torch.stack(list(named.values())).sum())
+        return {name: value.detach() for name, value in named.items()}

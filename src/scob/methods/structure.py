@@ -1,0 +1,170 @@
+"""What the structured methods share: a feature for every class of an image, and a graph over the classes.
+
+Tianshui Chen, Muxin Xu, Xiaolu Hui, Hefeng Wu, Liang Lin: Learning Semantic-Specific Graph Representation for
+Multi-Label Image Recognition, ICCV 2019, is where both come from; its successors KGGR, SST and SARB build on them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from scob.config import Config, Section, setting
+from scob.methods.partial_bce import PartialBce, PartialBceSettings
+from scob.methods.semantics import company, read_vectors
+from scob.model.backbone import Features
+from scob.model.heads import Grids, Keep
+
+
+class SemanticSettings(PartialBceSettings):
+    """What a method that reasons about classes needs to know of them."""
+
+    vectors: str = setting("", "file of a word vector or text embedding per class; empty: learned", "GloVe, 300")
+    vector_size: int = setting(300, "dimension of learned class vectors", 300, ge=1)
+
+
+class StructureSettings(SemanticSettings):
+    """Features for every class, and a graph between them."""
+
+    joint: int = setting(0, "dimension of the joint space of cells and classes; 0: 2 model.width", 1024, ge=0)
+    hidden: int = setting(0, "dimension of a class's feature; 0: 2 model.width", 2048, ge=0)
+    steps: int = setting(3, "rounds of propagation over the graph; 0: none", 3, ge=0)
+
+
+class GatedGraph(nn.Module):
+    """Nodes that hear their neighbours, both ways along the edges, through a gated recurrent unit."""
+
+    adjacency: Tensor
+
+    def __init__(self, adjacency: Tensor, dimension: int, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+        self.register_buffer("adjacency", adjacency.clone())
+        self.cell = nn.GRUCell(2 * dimension, dimension)
+        self.output = nn.Linear(2 * dimension, dimension)
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        """(..., L, D) -> (..., L, D): after the propagation, read together with what they were before."""
+        state = nodes
+        for _ in range(self.steps):
+            heard = torch.cat((self.adjacency @ state, self.adjacency.T @ state), dim=-1)
+            state = self.cell(heard.flatten(0, -2), state.flatten(0, -2)).view_as(state)
+        return torch.tanh(self.output(torch.cat((state, nodes), dim=-1)))
+
+
+class PerClass(nn.Module):
+    """Each class has its own feature and its own weights: (B, L, D) -> (B, L)."""
+
+    def __init__(self, classes: int, dimension: int) -> None:
+        super().__init__()
+        self.out_features = classes
+        self.weight = nn.Parameter(torch.empty(classes, dimension).uniform_(-1, 1) / dimension**0.5)
+        self.bias = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features * self.weight).sum(dim=-1) + self.bias
+
+
+def class_vectors(given: Tensor | None, classes: int, size: int) -> tuple[Tensor, bool]:
+    """The vectors of a file, or new ones to be learned."""
+    return (torch.randn(classes, size) / size**0.5, True) if given is None else (given, False)
+
+
+class StructuredHead(nn.Module):
+    """Semantic decoupling (every class looks for itself) and semantic interaction (the graph): -> (B, L, D)."""
+
+    def __init__(self, channels: int, recipe: Mapping[str, Any], adjacency: Tensor, vectors: Tensor | None) -> None:
+        super().__init__()
+        self.recipe = dict(recipe)
+        joint, self.dimension = int(recipe["joint"]), int(recipe["hidden"])
+        start, learned = class_vectors(vectors, len(adjacency), int(recipe["vector_size"]))
+        self.vectors: Tensor
+        if learned:
+            self.vectors = nn.Parameter(start)
+        else:
+            self.register_buffer("vectors", start)
+        self.of_cell = nn.Linear(channels, joint, bias=False)
+        self.of_class = nn.Linear(start.shape[1], joint, bias=False)
+        self.attention = nn.Linear(joint, 1)  # the two linear maps of the paper after the tanh, as one
+        self.reduce = nn.Linear(channels, self.dimension)
+        self.graph = GatedGraph(adjacency, self.dimension, int(recipe["steps"]))
+
+    def classifier_for(self, classes: int) -> nn.Module:
+        return PerClass(classes, self.dimension)
+
+    def represent(self, features: Features, keep: Keep | None = None) -> Tensor:
+        """Each class's own mean of the cells, by attention: -> (B, L, D)."""
+        cells = features[1].flatten(2).transpose(1, 2)  # (B, N, C)
+        both = torch.tanh(self.of_cell(cells)[:, None] * self.of_class(self.vectors)[None, :, None])  # (B, L, N, J)
+        scores = self.attention(both)[..., 0]
+        if keep is not None:
+            seen = keep[1].flatten(1)
+            scores = scores.masked_fill(~(seen | ~seen.any(dim=1, keepdim=True))[:, None], -torch.inf)
+        looked = scores.softmax(dim=2).to(cells.dtype) @ cells  # (B, L, C)
+        return torch.tanh(self.reduce(looked))
+
+    def relate(self, nodes: Tensor) -> Tensor:
+        """What each class hears from the others: (B, L, D) -> (B, L, D)."""
+        return self.graph(nodes)  # type: ignore[no-any-return]
+
+    def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
+        return self.relate(self.represent(features, keep))
+
+
+class Semantic(PartialBce):
+    """A method with a head of its own that knows of the classes' meaning and company."""
+
+    Settings: ClassVar[type[Section]] = SemanticSettings
+
+    @classmethod
+    def make_head(
+        cls, channels: tuple[int, int], recipe: Mapping[str, Any], adjacency: Tensor, vectors: Tensor | None
+    ) -> nn.Module:
+        """The head, from its recipe and what is known of the classes."""
+        raise TypeError(f"the method {cls.__name__} defines no head")
+
+    @classmethod
+    def build_head(
+        cls, channels: tuple[int, int], grids: Grids, config: Config, problem_hint: Mapping[str, Any]
+    ) -> nn.Module:
+        from scob import methods
+
+        recipe = methods.settings_of(config, cls.name).model_dump(mode="json")
+        vectors = read_vectors(Path(recipe["vectors"]), problem_hint["classes"]) if recipe["vectors"] else None
+        recipe |= {key: recipe[key] or 2 * config.model.width for key in ("joint", "hidden") if key in recipe}
+        recipe |= {"classes": len(problem_hint["classes"])}
+        if vectors is not None:
+            recipe["vector_size"] = vectors.shape[1]
+        return cls.make_head(channels, recipe, company(problem_hint["observed"]), vectors)
+
+    @classmethod
+    def rebuild_head(cls, channels: tuple[int, int], grids: Grids, recipe: Mapping[str, Any]) -> nn.Module:
+        count, size = int(recipe["classes"]), int(recipe["vector_size"])
+        return cls.make_head(channels, recipe, torch.zeros(count, count), torch.zeros(count, size))
+
+    def remarks(self) -> tuple[str, ...]:
+        told = f"{self.title}: the classes' company is counted from the observed labels"
+        if not self.settings.vectors:
+            told += f"; no {self.name}.vectors file was given, so class vectors are learned"
+        if not bool((self.problem.observed == -1).any()):
+            told += "; no label is observed absent, so frequencies stand in for co-occurrence"
+        return (told,)
+
+
+class Structured(Semantic):
+    """A method on the structured head."""
+
+    Settings: ClassVar[type[Section]] = StructureSettings
+
+    @classmethod
+    def make_head(
+        cls, channels: tuple[int, int], recipe: Mapping[str, Any], adjacency: Tensor, vectors: Tensor | None
+    ) -> nn.Module:
+        return StructuredHead(channels[1], recipe, adjacency, vectors)
+
+    @property
+    def head(self) -> StructuredHead:
+        assert isinstance(self.network.head, StructuredHead)
+        return self.network.head
