@@ -82,6 +82,14 @@ def test_workers_take_large_batches_and_interleaved_calls(split: Split, worked: 
     torch.testing.assert_close(worked.fetch(rows[:9]), expected(split, rows[:9]))
 
 
+def test_many_failures_do_not_jam_the_pipes(tmp_path: Path) -> None:
+    missing = tuple(f"{tmp_path}/{'deep/' * 100}{i}.png" for i in range(600))
+    split = Split("x", Labels(("a",), missing, np.zeros((600, 1), np.int8)), ImageFiles(missing))
+    with Feed(split, 4, CPU, workers=1, skip_bad=True) as feed:
+        assert sum(len(batch) for batch in feed.iterate(batches(600, 64))) == 600
+        assert len(feed.bad) == 600
+
+
 def test_a_selection_of_a_selection(split: Split, tmp_path: Path) -> None:
     chosen = split.select(np.arange(39, -1, -1)).select(np.array([0, 5]))
     _, rows = unwrap(chosen.images)

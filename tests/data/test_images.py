@@ -90,6 +90,12 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[0, :, 0], ramp[0] >> 8)
 
 
+def test_dark_sixteen_bit_grey_stays_dark(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    Image.fromarray(np.full((4, 4), 200, np.uint16)).save(path)
+    assert (decode(path) == 0).all()
+
+
 def test_sixteen_bit_colour(tmp_path: Path) -> None:
     rows = b"".join(b"\0" + struct.pack(">3H", 65535, 32768, 0) * 2 for _ in range(2))
 

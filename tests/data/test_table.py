@@ -1,11 +1,14 @@
 """People's own tables: each form, and each line of the bad-input list with its file and row."""
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from scob.data.readers import infer_format, open_split, splits_of
 from scob.data.source import ReadOptions
@@ -208,3 +211,26 @@ def test_an_image_with_no_positive_is_kept(root: Path) -> None:
     found = open_split(table(root, "image,x,y\na.png,-1,-1\nb.png,1,-1\n"), None)
     assert len(found) == 2
     assert (found.labels.single_positive(0).values[0] == 0).all()
+
+
+# Any text a cell can hold: no NUL, no lone carriage return, no space at its ends, which are trimmed.
+cells = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Z"]) | st.sampled_from(" ,;\"'\t"), min_size=1, max_size=9
+)
+labels = cells.map(str.strip).filter(bool)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.sampled_from(("a.png", "b.png", "deep/d, e.png")), st.dictionaries(labels, st.integers(-1, 1)))
+)
+def test_any_names_survive_a_csv(root: Path, states: dict[str, dict[str, int]]) -> None:
+    rows = [(image, label, state) for image, said in states.items() for label, state in said.items()]
+    if not rows:
+        return
+    with (root / "labels.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("image", "label", "state"), *rows])
+    found = open_split(str(root / "labels.csv"), None).labels
+    for image, label, state in rows:
+        assert found.values[found.images.index(image), found.classes.index(label)] == state
+    assert len(found.classes) == len({label for _, label, _ in rows})

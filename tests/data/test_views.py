@@ -162,10 +162,14 @@ def test_cuda_draws_and_sees_as_the_cpu_does(images: Tensor) -> None:
     flip = views.flips(keys, 3, "weak")
     there = views.flips(keys.cuda(), 3, "weak")
     assert torch.equal(there.cpu(), flip)
-    views.strong(images.cuda(), there, keys.cuda(), 3)
+    far, far_keys = images.cuda(), keys.cuda()
+    views.normalise(far)  # the constants travel once
     torch.cuda.set_sync_debug_mode("error")
     try:
-        strong = views.strong(images.cuda(), there, keys.cuda(), 3)
+        weak, strong = views.weak(far, there), views.strong(far, there, far_keys, 3)
+        crop = views.crop(far, far_keys, 3, "one")
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(weak.cpu(), views.weak(images, flip))
     torch.testing.assert_close(strong.cpu(), views.strong(images, flip, keys, 3), atol=2e-3, rtol=1e-3)
+    torch.testing.assert_close(crop.cpu(), views.crop(images, keys, 3, "one"), atol=2e-2, rtol=1e-2)

@@ -25,6 +25,7 @@ from scob.errors import UserError
 
 Task = list[tuple[int, str, str]]  # slot, file, how to name it to a person
 Failures = list[tuple[int, str]]  # slot, what went wrong
+PIPE_BYTES = 1 << 15
 
 
 @dataclass
@@ -47,7 +48,7 @@ class DecodePool:
         path = _shared_file(int(np.prod(shape)))
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
-        self._waiting: list[deque[Ticket]] = [deque() for _ in range(workers)]
+        self._waiting: list[deque[tuple[Ticket, int]]] = [deque() for _ in range(workers)]
         self._free = list(range(blocks))
         try:
             self._memory: NDArray[np.uint8] = np.memmap(path, np.uint8, "r+", shape=shape)
@@ -80,17 +81,23 @@ class DecodePool:
         ticket = Ticket(self._free.pop(), len(tasks))
         share = -(-len(tasks) // len(self._pipes))
         for number in range(len(self._pipes)):
-            part: Task = [
-                (i, *tasks[i]) for i in range(number * share, min((number + 1) * share, len(tasks)))
-            ]
+            part: Task = [(i, *tasks[i]) for i in range(number * share, min((number + 1) * share, len(tasks)))]
             if part:
-                try:
-                    self._pipes[number].send((ticket.block, part))
-                except OSError:
-                    raise self._death(number) from None
-                self._waiting[number].append(ticket)
-                ticket.owed += 1
+                self._send(number, ticket, part)
         return ticket
+
+    def _send(self, number: int, ticket: Ticket, part: Task) -> None:
+        """Hand a worker its part, never more than its pipe holds: two sides that both write would wait forever."""
+        weight = sum(len(file) + len(where) + 32 for _, file, where in part)
+        waiting = self._waiting[number]
+        while waiting and weight + sum(each for _, each in waiting) > PIPE_BYTES:
+            self._poll()
+        try:
+            self._pipes[number].send((ticket.block, part))
+        except OSError:
+            raise self._death(number) from None
+        waiting.append((ticket, weight))
+        ticket.owed += 1
 
     def collect(self, ticket: Ticket) -> tuple[NDArray[np.uint8], Failures]:
         """Wait for a ticket: (count, 3, size, size), valid until `release`, and what could not be decoded."""
@@ -115,7 +122,7 @@ class DecodePool:
                 process.join()
         self._pipes, self._processes = [], []
         for tickets in self._waiting:
-            for ticket in tickets:
+            for ticket, _ in tickets:
                 ticket.owed = 0
             tickets.clear()
 
@@ -127,7 +134,7 @@ class DecodePool:
         ready: list[object] = [*wait([*owing])]  # type: ignore[list-item]
         for number in {owing[handle] for handle in ready}:
             failures = self._receive(number)
-            ticket = self._waiting[number].popleft()
+            ticket, _ = self._waiting[number].popleft()
             ticket.failures += failures
             ticket.owed -= 1
 

@@ -154,14 +154,16 @@ def unpack(path: Path, into: Path, progress: Progress | None = None) -> None:
 def _unpack_zip(path: Path, into: Path, progress: Progress | None) -> None:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
+        size, done = sum(member.file_size for member in members), 0
         for number, member in enumerate(members):
             name = PurePosixPath(member.filename)
             linked = (member.external_attr >> 16) & 0o170000 == 0o120000
             if name.is_absolute() or ".." in name.parts or "\\" in member.filename or linked:
                 raise ValueError(f"{member.filename!r} would leave the folder")
             archive.extract(member, into)
+            done += member.file_size
             if progress is not None and number % 100 == 0:
-                progress(f"unpack {path.name}", number, len(members))
+                progress(f"unpack {path.name}", done, size)
 
 
 def _receive(archive: Archive, part: Path, progress: Progress | None) -> bool:

@@ -73,9 +73,7 @@ def decode(source: Path | str | bytes, size: int | None = None, where: str = "")
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(
-            f"{name}: there is no such file; mend the path, or leave it out with --skip-bad"
-        ) from None
+        raise UserError(f"{name}: there is no such file; mend the path, or leave it out with --skip-bad") from None
     except (PermissionError, IsADirectoryError) as error:
         raise UserError(f"{name}: the file cannot be read ({error.strerror})") from None
     except Image.DecompressionBombError:
@@ -122,13 +120,11 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
     mode = image.mode
     if mode.startswith("I"):  # 16-bit greys; `convert` would clip them to white
         grey = np.asarray(image).astype(np.int64)
-        if grey.size and grey.max() > 255:
+        if mode != "I" or grey.max() > 255:  # "I" has 32 bits and may hold eight
             grey = grey >> 8
         return Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8)).convert("RGB")
     if mode == "F":
-        raise UserError(
-            f"{name}: the pixels are floating-point numbers of unknown range; save it with 8 bits"
-        )
+        raise UserError(f"{name}: the pixels are floating-point numbers of unknown range; save it with 8 bits")
     if mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         over = image.convert("RGBA")
         white = Image.new("RGB", over.size, (255, 255, 255))
@@ -179,11 +175,7 @@ class Root:
         except OSError as error:
             if not self._holds(path, linked=False):
                 raise UserError(f"{where}: {name!r} lies outside the data folder {self.folder}") from None
-            reason = (
-                "does not exist"
-                if isinstance(error, FileNotFoundError)
-                else f"cannot be read ({error.strerror})"
-            )
+            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
             raise UserError(f"{where}: the image {name!r} {reason} in {self.folder}") from None
         if not stat.S_ISREG(mode):
             raise UserError(f"{where}: {name!r} is not a file")

@@ -128,11 +128,14 @@ def _lock(path: Path) -> Iterator[None]:
     """Only one process at a time builds; the lock goes when its process does."""
     try:
         import fcntl
-    except (
-        ImportError
-    ):  # no such lock on Windows: two builders waste time, and the rename still keeps files whole
+    except ImportError:  # no such lock on Windows: two builders waste time, and the rename still keeps files whole
         yield
         return
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise UserError(f"cannot write to the cache folder {path.parent}: {error.strerror}") from error
+    with file:
+        with contextlib.suppress(OSError):  # some network file systems have no locks: then as above
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -60,9 +60,7 @@ class Split:
         """Some images of the split, in the order of `rows`."""
         chosen = np.asarray(rows, dtype=np.int64)
         masks = ChosenMasks(self.masks, chosen) if self.masks is not None else None
-        return replace(
-            self, labels=self.labels.select(chosen), images=ChosenImages(self.images, chosen), masks=masks
-        )
+        return replace(self, labels=self.labels.select(chosen), images=ChosenImages(self.images, chosen), masks=masks)
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class ArrayImages:
     def load(self, index: int, size: int | None = None) -> NDArray[np.uint8]:
         from PIL import Image
 
-        pixels = self.array[index]
+        pixels: NDArray[np.uint8] = self.array[index]
         if size is None or pixels.shape[:2] == (size, size):
             return pixels
         return np.asarray(Image.fromarray(pixels).resize((size, size), Image.Resampling.BILINEAR))
