@@ -1,7 +1,6 @@
 """table-cams: the masks of Eq. 3 against segmentation, in feature space, over the training images of the runs."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,12 +65,22 @@ def true_cells(objects: ObjectMasks, label: int, grid: tuple[int, int]) -> tuple
     return truth, void & ~truth
 
 
-def segmented(data: Data, grids: Grids) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[Tensor, Tensor]]]:
-    """Training images with segmentation of their observed label: rows, labels, and at each stage (truth, void)."""
+@dataclass(frozen=True)
+class Segmented:
+    """Training images with segmentation of their observed label: (N,) rows, (N,) labels, (N, h, w) cells a stage."""
+
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    truth: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    void: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+
+def segmented(data: Data, grids: Grids) -> Segmented:
+    """The segmentation of the observed labels at both grids; an image that has none is not among them."""
     assert data.train.masks is not None
     labels = observed_class(data)
     rows: list[int] = []
-    cells: tuple[list[tuple[NDArray[np.bool_], ...]], ...] = ([], [])
+    cells: list[list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]] = [[], []]
     for row in np.flatnonzero(labels >= 0):
         objects = data.train.masks.load(int(row))
         if objects is None or int(labels[row]) not in objects.present:
@@ -79,20 +88,17 @@ def segmented(data: Data, grids: Grids) -> tuple[NDArray[np.int64], NDArray[np.i
         rows.append(int(row))
         for stage, grid in zip(cells, grids, strict=True):
             stage.append(true_cells(objects, int(labels[row]), grid))
+    if not rows:
+        raise UserError("no training image has segmentation of its observed label: there is nothing to compare with")
     kept = np.asarray(rows, dtype=np.int64)
-    stacked = [
-        (torch.from_numpy(np.stack([t for t, _ in stage])), torch.from_numpy(np.stack([v for _, v in stage])))
-        for stage in cells
-        if stage
-    ]
-    return kept, labels[kept], stacked
+    truth, void = ([np.stack([pair[part] for pair in stage]) for stage in cells] for part in (0, 1))
+    return Segmented(kept, labels[kept], (truth[0], truth[1]), (void[0], void[1]))
 
 
-def measure(outcome: Outcome, data: Data, found: Sequence[object], device: torch.device) -> list[Detection]:
+def measure(outcome: Outcome, data: Data, found: Segmented, device: torch.device) -> list[Detection]:
     """Precision, recall and F1 at both stages."""
-    rows, labels, cells = found
-    _, masks = class_maps(outcome, data.train, rows, labels, device)  # type: ignore[arg-type]
-    return [mask_metrics(m, truth, void) for m, (truth, void) in zip(masks, cells, strict=True)]  # type: ignore[call-overload]
+    _, masks = class_maps(outcome, data.train, found.rows, found.labels, device)
+    return [mask_metrics(m, t, v) for m, t, v in zip(masks, found.truth, found.void, strict=True)]
 
 
 def table_cams(work: Work) -> list[Path]:
@@ -106,8 +112,6 @@ def table_cams(work: Work) -> list[Path]:
     outcomes = {key: lab.runs(variant) for key, variant in variants.CAMS.items()}
     _, card = load_network(outcomes["scob"][0].run.model)
     found = segmented(data, card.grids)
-    if not len(found[0]):
-        raise UserError(f"{config.data.source}: no training image has segmentation of its observed label")
     measured: dict[str, Measured] = {}
     for key, runs in outcomes.items():
         stages = [measure(o, data, found, lab.processes.device) for o in runs]
@@ -124,7 +128,7 @@ def table_cams(work: Work) -> list[Path]:
               (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))} | {"mAP": "mAP"}  # fmt: skip
     used = lab.used([o for runs in outcomes.values() for o in runs])
     used["Masks"] = (
-        f"{len(found[0])} of {len(data.train)} training images have segmentation of their observed label, the others "
+        f"{len(found.rows)} of {len(data.train)} training images have segmentation of their observed label, the others "
         f"are left out; ours at {fine} cells where no grid is named; void cells not counted"
     )
     report = beside_paper(
