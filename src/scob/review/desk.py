@@ -67,14 +67,15 @@ class Desk:
     def changes(self, since: int) -> dict[str, Any]:
         """Decisions after the first `since` lines of the log; `reset` where that log is gone."""
         self.log.refresh()
-        lines = list(self.log.lines)
-        reset = since > len(lines)
+        lines = self.log.lines
+        seen = len(lines)
+        reset = since > seen
         new = [
             [self.number[line.pair], line.decision, line.session]
-            for line in lines[0 if reset else since :]
+            for line in lines[0 if reset else since : seen]
             if line.pair in self.number
         ]
-        return {"queue": self.queue.fingerprint, "seen": len(lines), "reset": reset, "changes": new}
+        return {"queue": self.queue.fingerprint, "seen": seen, "reset": reset, "changes": new}
 
     def decide(self, body: bytes) -> dict[str, Any]:
         """Write a decision down. One made before the pair's latest but sent after it does not count."""

@@ -39,7 +39,9 @@ def serve(
     with contextlib.closing(listening):
         if ready is not None:
             ready(address_of(listening))
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="on")
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, lifespan="on", timeout_graceful_shutdown=3
+        )
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
     return store.write_reviewed(folder)

@@ -200,7 +200,7 @@ function decide(decision) {
   const before = queue.decision[number];
   keepHistory([...history(), [nameOf(number), classOf(number), before]]);
   write(number, decision, before);
-  say(`${PAST[decision][0].toUpperCase()}${PAST[decision].slice(1)}: “${classOf(number)}” in ${nameOf(number)}.`);
+  say(`${PAST[decision][0].toUpperCase()}${PAST[decision].slice(1)}: “${classOf(number)}” in ${nameOf(number)}.`, 1600);
   advance(number);
 }
 
@@ -478,11 +478,11 @@ function showSaved() {
 }
 
 let silence = 0;
-function say(text) {
+function say(text, time = 4000) {
   $("said").textContent = text;
   $("said").dataset.shown = "true";
   clearTimeout(silence);
-  silence = setTimeout(() => { $("said").dataset.shown = "false"; }, 3500);
+  silence = setTimeout(() => { $("said").dataset.shown = "false"; }, time);
 }
 
 // ---- Mouse, keys and the rest -----------------------------------------------------------------------------------
