@@ -1,0 +1,77 @@
+"""How fast an exported model predicts on a CPU, against eager channels-last PyTorch in the same run.
+
+    python benchmarks/export_cpu.py --backbone FOLDER [--calibration IMAGES] [--size 448] [--batch 8] [--threads N]
+
+The whole network (backbone, both SMTs, classifier; a new head, which costs what a trained one costs). Rounds are
+interleaved, so that other work on the machine slows all of them alike; the median of the rounds is printed.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from scob.config import ModelSettings
+from scob.export import calibration_pixels, compare, metadata, noise, quantise, write_onnx
+from scob.model.backbone import backbone_config, load_backbone, preprocessing
+from scob.model.network import build_network
+from scob.model.pretrained import ModelCard
+from scob.onnx_runtime import OnnxModel
+from scob.predict import Scob
+
+
+def fresh_model(backbone: str, size: int, classes: int) -> Scob:
+    torch.manual_seed(0)
+    body = load_backbone(backbone)
+    settings = ModelSettings(backbone=backbone)
+    network = build_network(body, settings, classes, size).eval().to(memory_format=torch.channels_last)
+    names = tuple(f"class {n}" for n in range(classes))
+    mean, std = preprocessing(backbone)
+    card = ModelCard(names, size, mean, std, (0.5,) * classes, settings.model_dump(mode="json"), body.grids(size),
+                     backbone, backbone_config(body), "scob", {})  # fmt: skip
+    return Scob(network, card, torch.device("cpu"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backbone", required=True)
+    parser.add_argument("--calibration", nargs="*", default=[])
+    parser.add_argument("--size", type=int, default=448)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    scob = fresh_model(options.backbone, options.size, 20)
+    samples = calibration_pixels(options.calibration, options.size)[:32] if options.calibration else noise(options.size)
+    with tempfile.TemporaryDirectory() as folder:
+        plain, small = Path(folder) / "fp32.onnx", Path(folder) / "int8.onnx"
+        write_onnx(scob, plain)
+        quantise(plain, small, samples, metadata(scob, True))
+        differences = {"fp32": compare(scob, plain, samples[:2]), "int8": compare(scob, small, samples[:2])}
+        models = {"torch eager, channels last": scob, "ONNX fp32": OnnxModel(plain, options.threads, "cpu"),
+                  "ONNX int8": OnnxModel(small, options.threads, "cpu")}  # fmt: skip
+        pixels = np.resize(samples, (options.batch, options.size, options.size, 3))
+        times: dict[str, list[float]] = {name: [] for name in models}
+        for number in range(options.rounds + 1):
+            for name, model in models.items():
+                began = time.perf_counter()
+                model.scores(pixels)
+                if number:  # the first round warms up
+                    times[name].append(time.perf_counter() - began)
+    base = statistics.median(times["torch eager, channels last"])
+    for name, seconds in times.items():
+        middle = statistics.median(seconds)
+        print(
+            f"{name:28} {1000 * middle:8.1f} ms a batch   {options.batch / middle:6.2f} images/s   {base / middle:5.2f}x"
+        )
+    print(json.dumps({"differences": differences, "threads": options.threads, "batch": options.batch}))
+
+
+if __name__ == "__main__":
+    main()

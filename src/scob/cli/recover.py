@@ -1,0 +1,71 @@
+"""`scob recover RUN`: the labels that images are missing."""
+
+from pathlib import Path
+
+import typer
+
+from scob.cli.console import err, escape, out, table
+from scob.cli.progress import bar, counted
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command(help="Suggest the labels that images are missing, and take reviewed ones back (Python: scob.recover).")
+    def recover(
+        run: Path = typer.Argument(help="A run folder; with --images a model folder will do."),
+        images: list[str] = typer.Option(None, "--images", help="Suggest labels for these files or folders instead."),
+        format: list[str] = typer.Option(
+            None, "--format", "-f", help="csv|coco|labelstudio|fiftyone|cleanlab, beside what `scob review` reads."
+        ),
+        folder: Path = typer.Option(None, "--out", "-o", help="Where to write (RUN/recovered)."),
+        minimum: float = typer.Option(None, "--min", min=0, max=1, help="Least confidence; else the thresholds."),
+        top: int = typer.Option(None, min=1, help="Only the surest so many."),
+        masks: bool = typer.Option(True, help="Find masks, boxes and nearest confirmed instances."),
+        reviewed: Path | None = typer.Option(
+            None, "--import", help="Take a reviewed.csv of `scob review` back as +1 / -1."
+        ),
+        batch: int = typer.Option(16, min=1, help="Images looked at together."),
+        device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
+    ) -> None:
+        if reviewed is not None:
+            take_back(run, reviewed, folder)
+            return
+        from scob.recover import recover as find
+
+        with bar("looking") as progress:
+            found = find(run, images or (), folder, format or (), minimum, top, masks, batch, device, progress)
+        shown = [
+            (
+                s.image,
+                s.label,
+                f"{s.confidence:.3f}",
+                f"{s.score:.3f}",
+                "" if s.estimate is None else f"{s.estimate:.3f}",
+            )
+            for s in found.suggestions[:10]
+        ]
+        if shown:
+            out.print(table("The surest suggestions", ("image", "class", "confidence", "score", "estimate"), shown))
+        said = f"{counted(len(found.suggestions), 'label')} suggested for {counted(found.images, 'image')}"
+        if found.skipped:
+            said += f" ({counted(found.skipped, 'file')} skipped)"
+        err.print(escape(f"{said}; written to {found.folder}/"), highlight=False, soft_wrap=True)
+        if found.suggestions:
+            target = run if found.folder == run / "recovered" else found.folder
+            err.print(escape(f"next: scob review {target}"), highlight=False, soft_wrap=True)
+        else:
+            err.print("nothing reaches the thresholds: try --min 0.3", highlight=False)
+
+
+def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
+    """Lay a person's decisions upon the run's labels."""
+    from scob.recover import import_reviewed
+
+    made = import_reviewed(run, reviewed, path)
+    said = f"{made.confirmed} confirmed, {made.rejected} rejected"
+    if made.changed:
+        said += f", {made.changed} of them against what the labels said"
+    err.print(escape(f"{said}; written to {made.path}"), highlight=False, soft_wrap=True)
+    again = f"scob train {run / 'config.yaml'} labels.file={made.path} --out {run}-reviewed"
+    err.print(escape(f"next: {again}"), highlight=False, soft_wrap=True)
