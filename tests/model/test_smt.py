@@ -1,0 +1,106 @@
+"""The masked transformer sees what it is shown, and nothing else."""
+
+import pytest
+import torch
+
+from scob.model.smt import SemanticMaskedTransformer, masked_mean, stretch
+
+
+def make(**changes: object) -> SemanticMaskedTransformer:
+    torch.manual_seed(0)
+    return SemanticMaskedTransformer(6, (5, 4), width=16, heads=2, feedforward=32, **changes).eval()  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def features() -> torch.Tensor:
+    return torch.randn(3, 6, 5, 4, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def keep() -> torch.Tensor:
+    mask = torch.zeros(3, 5, 4, dtype=torch.bool)
+    mask[0, 1:3, 1:3] = True
+    mask[1, 4, :] = True
+    mask[2, 0, 0] = True
+    return mask
+
+
+@pytest.mark.parametrize("position", ["input", "qk"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_blind_to_hidden_cells(features: torch.Tensor, keep: torch.Tensor, position: str, norm: str) -> None:
+    smt = make(position=position, norm=norm)
+    changed = torch.where(keep[:, None], features, features + 100 * torch.randn_like(features))
+    assert torch.allclose(smt(features, keep), smt(changed, keep), atol=1e-6, rtol=0)
+    assert not torch.allclose(smt(features), smt(changed), atol=1e-2)
+
+
+def test_each_kept_cell_counts(features: torch.Tensor, keep: torch.Tensor) -> None:
+    smt = make()
+    for row in range(3):
+        for i, j in keep[row].nonzero().tolist():
+            changed = features.clone()
+            changed[row, :, i, j] += 1
+            moved = (smt(changed, keep) - smt(features, keep)).abs().amax(dim=1)
+            assert moved[row] > 1e-4
+            assert moved.sum() == moved[row]  # the other images do not notice
+
+
+@pytest.mark.parametrize("position", ["input", "qk"])
+def test_an_empty_mask_falls_back_to_no_mask(features: torch.Tensor, keep: torch.Tensor, position: str) -> None:
+    smt, empty = make(position=position), keep.clone()
+    empty[1] = False
+    found = smt(features, empty)
+    assert torch.isfinite(found).all()
+    assert torch.allclose(found[1], smt(features)[1], atol=1e-6)
+    assert torch.allclose(found[0], smt(features, keep)[0], atol=1e-6)
+    whole = smt(features, torch.ones_like(keep))
+    assert torch.allclose(whole, smt(features), atol=1e-6)
+
+
+def test_positions_are_rows_beside_columns() -> None:
+    smt = make()
+    both = smt.positions(5, 4).view(5, 4, 16)
+    for i in range(5):
+        for j in range(4):
+            assert torch.equal(both[i, j], torch.cat((smt.rows[i], smt.columns[j])))
+
+
+def test_positions_tell_places_apart(features: torch.Tensor) -> None:
+    moved = features.roll(1, 3)
+    for position in ("input", "qk"):
+        smt = make(position=position)
+        assert not torch.allclose(smt(features), smt(moved), atol=1e-4)
+        with torch.no_grad():
+            smt.rows.zero_()
+            smt.columns.zero_()
+        assert torch.allclose(smt(features), smt(moved), atol=1e-5)  # without them, a set of cells
+
+
+def test_qk_positions_do_not_reach_the_values() -> None:
+    smt = make(position="qk", layers=1)
+    same = torch.ones(1, 6, 5, 4) * torch.randn(1, 6, 1, 1)
+    moved = make(position="qk", layers=1)
+    with torch.no_grad():
+        moved.rows.normal_()
+    assert torch.allclose(smt(same), moved(same), atol=1e-5)  # equal values: whatever the attention, the same sum
+
+
+def test_another_grid_stretches_the_encodings(features: torch.Tensor) -> None:
+    smt = make()
+    assert smt(torch.randn(2, 6, 7, 9)).shape == (2, 16)
+    assert stretch(smt.rows, 5) is smt.rows
+    line = torch.arange(4.0)[:, None]
+    assert torch.allclose(stretch(line, 8)[1:-1, 0].diff(), torch.full((5,), 0.5))
+
+
+def test_masked_mean() -> None:
+    cells, seen = torch.arange(12.0).view(1, 4, 3), torch.tensor([[True, False, True, False]])
+    assert masked_mean(cells, seen).tolist() == [[3.0, 4.0, 5.0]]
+
+
+def test_gradients_are_finite_under_any_mask(features: torch.Tensor, keep: torch.Tensor) -> None:
+    smt = make().train()
+    keep[1] = False
+    smt(features.requires_grad_(), keep).sum().backward()
+    assert torch.isfinite(features.grad).all()  # type: ignore[arg-type]
+    assert (features.grad.abs().sum(1)[0][~keep[0]] == 0).all()  # type: ignore[union-attr]
