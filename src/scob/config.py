@@ -263,7 +263,8 @@ def resolve(tree: Mapping[str, Any], where: str = "the settings", methods: Itera
     allowed = {"preset", "method", *SECTIONS, *methods}
     for key in tree:
         if key not in allowed:
-            raise UserError(f"{where}: there is no setting {key!r}.{nearest(key, [*known_keys(), *methods])}")
+            near = nearest(key, allowed) or nearest(key, known_keys())  # a section misspelt, or left out
+            raise UserError(f"{where}: there is no setting {key!r}.{near}")
     if tree.get("preset") == "paper":
         tree = merge(paper_values(), tree)
     try:
