@@ -312,6 +312,7 @@ class Training:
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Evaluate the chosen weights, write the model folder and the summary."""
+        from scob.estimates import save_estimates
         from scob.model.pretrained import save_model
 
         e = self.experiment
@@ -339,7 +340,11 @@ class Training:
             "scores",
             {"train": self.scores("train"), "observed": e.data.observed.values, "truth": e.data.train.labels.values},
         )
+        estimates = e.method.estimates()
         if e.processes.first:
+            if estimates is not None:
+                names = e.data.observed
+                save_estimates(self.run.path, names.images, names.classes, estimates.cpu().numpy())
             save_model(self.run.model, e, summary)
             write_atomically(self.run.summary_file, json.dumps(summary, indent=1))
         e.processes.wait()

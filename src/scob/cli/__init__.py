@@ -8,7 +8,7 @@ import typer
 from scob.cli.console import complain
 from scob.errors import UserError
 
-VERBS = ("data", "review", "predict", "explain")
+VERBS = ("data", "review", "predict", "explain", "evaluate", "reproduce", "thresholds", "recover", "export", "compare")
 
 
 def build() -> typer.Typer:
