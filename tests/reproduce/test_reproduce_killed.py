@@ -19,7 +19,8 @@ def test_killed_half_way_it_finishes_and_gives_what_an_undisturbed_one_gives(sma
     def command(out):
         return [
             str(SCOB), "reproduce", NAME, "--data", "scenes", "--out", str(out), *small_words,
-            "data.source=scenes:96x64", "data.evaluate=val", "train.epochs=6", "train.checkpoint_steps=3", "train.holdout=0.1",
+            "data.source=scenes:96x64", "data.evaluate=val", "train.epochs=6", "train.checkpoint_steps=3",
+            "train.holdout=0.1",
         ]  # fmt: skip
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

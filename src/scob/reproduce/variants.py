@@ -39,7 +39,7 @@ def rival(method: str, title: str, head: str = "cnn", backbone: str = "") -> Var
 
 SCOB = scob()
 ROLE = rival("role", "Baseline (ROLE)")
-FULL = rival("full", "Full labels", "smt")
+FULL = Variant("Full labels", {"method": "full", "model": {"head": "smt"}}, "all")
 WITHOUT_CONTRAST = scob("Scob w/o CL", contrast="none")
 
 ABLATION = {
@@ -60,7 +60,7 @@ CONTRASTIVE = {
     "scob": SCOB,
     "full": FULL,
 }  # fmt: skip
-MASKS = {"baseline": ROLE, "gt-mask": scob("GT masks", guidance="gt-mask"), "cam": SCOB, "full": FULL}
+MASKS = {"baseline": ROLE, "gt-mask": scob("GT masks", guidance="gt-mask"), "cam": scob("CAMs"), "full": FULL}
 OPTIMISATION = {
     "baseline": ROLE,
     "joint": scob("Joint optimisation", optimisation="joint"),
