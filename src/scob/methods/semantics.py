@@ -30,7 +30,7 @@ def _entries(path: Path) -> Iterator[tuple[str, list[float]]]:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines):
                 words = re.split(r"[\s,]+", line.strip())
-                if number == 0 and len(words) == 2:
+                if number == 0 and len(words) == 2 and all(w.isdigit() for w in words):
                     continue  # word2vec begins with its own size
                 place = next((i for i in range(1, len(words)) if _is_number(words[i:])), len(words))
                 if place < len(words):

@@ -1,0 +1,165 @@
+"""Every method trains, with every head, frozen or not; resumes exactly; and a new one is one file."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from runs import batches_of
+from scob import methods
+from scob.errors import UserError
+from scob.methods import LossMethod
+from scob.model.pretrained import load_network
+from scob.training import Interrupted, Training, train
+
+OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li")
+LOSSES = [name for name in methods.names() if issubclass(methods.find(name), LossMethod) and name not in OWN_HEAD]
+OWN_METHOD = '''
+"""A method of somebody's own."""
+
+from scob.config import Section, setting
+from scob.losses import bce
+from scob.methods import Batch, LossMethod
+
+
+class MineSettings(Section):
+    target: float = setting(0.5, "what unknown labels are taken for", None, ge=0, le=1)
+
+
+class Mine(LossMethod):
+    name = "mine"
+    title = "Mine"
+    Settings = MineSettings
+
+    def losses(self, logits, observed, batch: Batch):
+        labels = (observed == 1).float() + (observed == 0) * self.settings.target
+        return {"mine": bce(logits.sigmoid(), labels, batch.weight)}
+'''
+
+
+def test_the_methods_of_the_comparison_are_all_here() -> None:
+    single = "an an-ls wan epr role em em-apl ll-r ll-ct ll-cp splc hill asl gr scob full"
+    partial = "partial-bce curriculum ssgrl ml-gcn kggr sst sarb role role-li observed-only scob full"
+    assert {*single.split(), *partial.split()} <= set(methods.names())
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_method_says_where_it_comes_from(name: str) -> None:
+    import sys
+
+    kind = methods.find(name)
+    told = sys.modules[kind.__module__].__doc__ or ""
+    assert name in ("full", "observed-only", "scob") or "20" in told, "the docstring names no paper"
+    assert all(field.description for field in kind.Settings.model_fields.values())
+
+
+@pytest.mark.parametrize("labels", ["single", "partial"])
+@pytest.mark.parametrize("name", [n for n in methods.names() if n != "scob"])
+def test_a_method_learns_something_finite(experiment_of: Callable[..., Any], name: str, labels: str) -> None:
+    """One step in every epoch of the schedule: finite losses, weights that move."""
+    e = experiment_of(f"method={name}", f"labels.kind={labels}", "labels.fraction=0.3", "train.warmup=0")
+    before = {n: p.detach().clone() for n, p in e.network.named_parameters() if p.requires_grad}
+    e.method.train()
+    for epoch in range(4):
+        batch = next(iter(batches_of(e, epoch)))
+        e.optimiser.begin(batch.step)
+        e.method.begin_epoch(epoch)
+        losses = e.method.step(batch)
+        assert losses and all(bool(torch.isfinite(v)) for v in losses.values()), losses
+    after = dict(e.network.named_parameters())
+    assert any(not torch.equal(before[n], after[n]) for n in before)
+    assert all(bool(torch.isfinite(p).all()) for p in after.values())
+
+
+@pytest.mark.parametrize("freeze", ["all", "none"])
+@pytest.mark.parametrize("head", ["linear", "cnn", "large-cnn", "smt"])
+def test_any_loss_with_any_head(experiment_of: Callable[..., Any], head: str, freeze: str) -> None:
+    """Losses differ in what they do with logits only: one network a head, every loss on it in turn."""
+    e = experiment_of("method=an", f"model.head={head}", f"model.freeze={freeze}", "train.warmup=0")
+    batch = next(iter(batches_of(e, 1)))
+    for name in [*LOSSES, "role"]:
+        kind = methods.find(name)
+        method = kind(e.network, e.method.problem, e.source, e.config, methods.settings_of(e.config, name))
+        method.optimiser = e.optimiser
+        before = next(p.detach().clone() for p in e.network.backbone.parameters())
+        weights = e.network.classifier.weight.detach().clone()
+        losses = method.step(batch)
+        assert all(bool(torch.isfinite(v)) for v in losses.values()), (name, losses)
+        assert not torch.equal(weights, e.network.classifier.weight), name
+        moved = not torch.equal(before, next(iter(e.network.backbone.parameters())))
+        assert moved == (freeze == "none"), name
+
+
+@pytest.mark.parametrize("name", OWN_HEAD)
+def test_a_head_of_its_own_comes_back_from_the_model_folder(run_small: Callable[..., Path], name: str) -> None:
+    run = run_small(f"method={name}", "labels.kind=partial", "labels.fraction=0.3", "train.epochs=1")
+    network, card = load_network(run / "model")
+    assert card.head is not None and card.method == name
+    torch.manual_seed(0)
+    first = network(torch.randn(2, 3, 64, 64))
+    assert first.shape == (2, 16) and bool(torch.isfinite(first).all())
+
+
+class StopAfter(Training):
+    """Asks itself to stop in the middle of the third epoch."""
+
+    def iterate(self, batch: Any) -> None:
+        super().iterate(batch)
+        if self.progress["step"] == 12:
+            self.asked_to_stop = 15
+
+
+@pytest.mark.parametrize("name", ["em-apl", "curriculum", "ll-cp", "sarb", "role-li"])
+def test_what_a_method_remembers_survives_a_resume(
+    run_small: Callable[..., Path],
+    configure: Callable[..., Any],
+    scenes_of: Callable[..., Any],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    words = (f"method={name}", "labels.kind=partial", "labels.fraction=0.3", "ll-cp.delta=10", "em-apl.warm_up=0.25")
+    whole = run_small(*words)
+    config = configure(*words)
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", data=scenes_of(config), loop=StopAfter)
+    train(config, tmp_path / "run", resume=True, data=scenes_of(config))
+    model = Path("model") / "model.safetensors"
+    assert (whole / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
+
+
+def test_linear_initialisation_starts_linear(experiment_of: Callable[..., Any]) -> None:
+    """In the first phase the head stays as it was; in the second it moves."""
+    e = experiment_of("method=role-li", "train.warmup=0")
+    inner = e.network.head.inner
+    start = [p.detach().clone() for p in inner.parameters()]
+    e.method.step(next(iter(batches_of(e, 0))))
+    assert all(torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
+    assert not e.network.classifier.weight[:, : inner.dimension].any()
+    for batch in list(batches_of(e, 2))[:2]:  # the classifier's zeros move first, the head behind them next
+        e.method.step(batch)
+    assert any(not torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
+
+
+def test_a_new_method_is_one_file(
+    tmp_path: Path, small_words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Write it, register its folder, train it with a setting of its own."""
+    from scob.config import load_config
+    from scob.training import known_methods
+
+    monkeypatch.setattr(methods, "_found", dict(methods._found))
+    (tmp_path / "mine.py").write_text(OWN_METHOD)
+    methods.register_folder(tmp_path)
+    assert "mine" in methods.names()
+    words = [*small_words, "method=mine", "mine.target=0.4", "train.epochs=1"]
+    summary = train(load_config(None, words, known_methods()), tmp_path / "run")
+    assert summary["method"] == "mine"
+    with pytest.raises(UserError, match=r"mine\.tarjet.*mine\.target"):
+        train(load_config(None, [*words, "mine.tarjet=1"], known_methods()), tmp_path / "other")
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no folder"):
+        methods.register_folder(tmp_path / "none")
