@@ -10,7 +10,7 @@ from scob.errors import UserError
 from scob.parallel import Processes
 from scob.reproduce.registry import REPRODUCTIONS, reproduce
 
-QUICK = ("table-small-objects", "fig-class-masks", "fig-distribution", "table-masks")
+QUICK = ("table-small-objects", "fig-distribution", "table-masks")
 
 
 @pytest.fixture(scope="module")

@@ -140,7 +140,7 @@ def settings_for(
         asked["model"] = {"backbone": backbone}
     train: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     if paper_parity:
-        train["select"] = "best-on-test"
+        train |= {"select": "best-on-test", "holdout": 0.0}  # nothing need be set aside to choose by
     tree = merge(merge(tree, merge(asked, {"train": train})), parse_overrides(overrides))
     found = resolve(tree, "on the command line", known_methods())
     if not is_scenes(found.data.source) and found.model.backbone == EMBEDDED:
