@@ -1,5 +1,8 @@
 """A small trained run on scenes and a folder of the same scenes as files, shared by the tests of the verbs."""
 
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,8 +61,20 @@ class Small:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """A finished run of two epochs, and 24 of its images as files."""
+    """A finished run of two epochs, and 24 of its images as files. Not to be written to."""
     root = tmp_path_factory.mktemp("small")
     backbone = small_backbone(root / "backbone")
     train(small_config(backbone), root / "run")
     return Small(root / "run", backbone, root / "photos", write_scenes(root / "photos", 24))
+
+
+@pytest.fixture
+def own_run(small: Small, tmp_path: Path) -> Path:
+    """A copy of the run that a test may change."""
+    return Path(shutil.copytree(small.run, tmp_path / "run"))
+
+
+def scob(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
+    """`scob WORDS...` in a process of its own."""
+    command = [sys.executable, "-m", "scob", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **how)  # type: ignore[call-overload]

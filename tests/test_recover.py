@@ -1,0 +1,147 @@
+"""Recovering: ranked suggestions with evidence, in every format, and reviewed ones back into training."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pycocotools.coco import COCO
+
+from scob.errors import UserError
+from scob.experiment import load_data
+from scob.labels import Labels
+from scob.recover import confidence_of, import_reviewed, rank, read_suggestions, recover
+from scob.review.suggestions import read_queue
+from scob.suggestion_files import FORMATS
+from scob.training import train
+from small_model import Small, small_config
+
+pytest_plugins = ("small_model",)
+
+
+@pytest.fixture(scope="module")
+def recovered(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recovered")
+    recover(small.run, out=folder, formats=FORMATS, minimum=0.3, top=25, device="cpu")
+    return folder
+
+
+def test_only_unknown_entries_are_ranked_the_surest_first() -> None:
+    confidence = np.array([[0.9, 0.8, 0.2], [0.7, 0.95, 0.6]], np.float32)
+    observed = np.array([[1, 0, 0], [0, -1, 0]], np.int8)
+    assert rank(confidence, observed, 0.5) == [(0, 1), (1, 0), (1, 2)]
+    assert rank(confidence, observed, np.array([0, 0.85, 0.65], np.float32), 1) == [(1, 0)]
+
+
+def test_confidence_is_the_score_where_there_is_no_estimate() -> None:
+    scores, estimates = np.array([[0.4, 0.4]], np.float32), np.array([[0.8, np.nan]], np.float32)
+    assert confidence_of(scores, estimates) == pytest.approx(np.array([[0.6, 0.4]]))
+
+
+def test_the_queue_is_what_review_reads(small: Small, recovered: Path) -> None:
+    queue = read_queue(recovered)
+    labels = Labels.load(small.run / "labels.safetensors")
+    place = {name: i for i, name in enumerate(labels.images)}
+    assert len(queue.suggestions) == 25
+    for s in queue.suggestions:
+        row, c = place[s.image], labels.classes.index(s.label)
+        assert labels.values[row, c] == 0 and labels.classes[int(labels.values[row].argmax())] in s.observed
+        near = [(labels.values[place[image], c], image) for image, _ in s.nearest]
+        assert all(state == 1 and image != s.image for state, image in near) or not near
+    assert any(s.nearest for s in queue.suggestions) and any(s.mask for s in queue.suggestions)
+    assert all(path.is_file() for path in queue.files.values())
+    tops = [
+        (s["score"] + (s["score"] if s["estimate"] is None else s["estimate"])) / 2 for s in read_suggestions(recovered)
+    ]
+    assert tops == sorted(tops, reverse=True)
+
+
+def test_every_format_names_every_suggestion(recovered: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = read_suggestions(recovered)
+    pairs = [(s["image"], s["class"]) for s in lines]
+    with (recovered / "suggestions.csv").open() as file:
+        assert [(r["image"], r["label"]) for r in csv.DictReader(file)] == pairs
+    coco = COCO(str(recovered / "coco.json"))
+    assert len(coco.anns) == 25
+    for annotation in coco.anns.values():
+        assert coco.annToMask(annotation).shape == (64, 64)
+        assert Path(coco.imgs[annotation["image_id"]]["file_name"]).is_file()
+    tasks = json.loads((recovered / "labelstudio" / "tasks.json").read_text())
+    chosen = [(t["data"]["name"], c) for t in tasks for r in t["predictions"][0]["result"] if r["type"] == "choices"
+              for c in r["value"]["choices"]]  # fmt: skip
+    assert sorted(chosen) == sorted(pairs)
+    labels = json.loads((recovered / "fiftyone" / "labels.json").read_text())
+    manifest = json.loads((recovered / "fiftyone" / "data.json").read_text())
+    found = [(image, labels["classes"][d["label"]]) for image, ds in labels["labels"].items() for d in ds]
+    assert sorted(found) == sorted(pairs) and all(Path(manifest[image]).is_file() for image, _ in found)
+    probabilities = np.load(recovered / "cleanlab" / "pred_probs.npy")
+    given = json.loads((recovered / "cleanlab" / "labels.json").read_text())
+    assert probabilities.shape == (96, 16) and len(given) == 96 and all(len(g) == 1 for g in given if g)
+
+
+def test_an_unknown_format_is_refused_before_any_work(small: Small) -> None:
+    with pytest.raises(UserError, match="no format 'yolo'"):
+        recover(small.run, formats=["yolo"])
+
+
+def test_images_never_seen_get_suggestions_and_broken_ones_are_counted(small: Small, tmp_path: Path) -> None:
+    photos = tmp_path / "new"
+    photos.mkdir()
+    for file in small.files[:4]:
+        (photos / file.name).write_bytes(file.read_bytes())
+    (photos / "notes.txt").write_text("x")
+    (photos / "bad.png").write_bytes(b"x")
+    found = recover(small.run, [photos], tmp_path / "out", minimum=0.0, top=6, device="cpu")
+    assert found.images == 4 and found.skipped == 2 and len(found.suggestions) == 6
+    assert any(s.nearest for s in found.suggestions)  # from the run's own images
+    bare = recover(small.run / "model", [photos], tmp_path / "bare", minimum=0.0, top=6, device="cpu")
+    assert [s.to_json()["class"] for s in bare.suggestions] == [s.label for s in found.suggestions]
+    assert not any(s.nearest for s in bare.suggestions)
+    assert len(read_queue(tmp_path / "out").suggestions) == 6
+
+
+def test_a_model_without_a_run_needs_images(small: Small) -> None:
+    with pytest.raises(UserError, match="--images"):
+        recover(small.run / "model")
+
+
+def test_reviewed_labels_come_back_and_the_next_training_uses_them(
+    own_run: Path, small: Small, recovered: Path, tmp_path: Path
+) -> None:
+    first, second = read_suggestions(recovered)[:2]
+    reviewed = tmp_path / "reviewed.csv"
+    reviewed.write_text(
+        f"image,label,state\n{first['image']},{first['class']},+1\n{second['image']},{second['class']},-1\n"
+    )
+    made = import_reviewed(own_run, reviewed)
+    assert (made.confirmed, made.rejected, made.changed) == (1, 1, 0)
+    config = small_config(small.backbone, labels={"file": str(made.path)}, train={"epochs": 1})
+    drawn = load_data(config).drawn
+    for s, state in ((first, 1), (second, -1)):
+        assert drawn.values[drawn.images.index(s["image"]), drawn.classes.index(s["class"])] == state
+    before = Labels.load(own_run / "labels.safetensors")
+    assert (drawn.values != before.values).sum() == 2
+    assert train(config, tmp_path / "again")["labels"]["fingerprint"] == made.fingerprint
+    again = recover(tmp_path / "again", out=tmp_path / "second", minimum=0.0, masks=False, device="cpu")
+    decided = {(s["image"], s["class"]) for s in (first, second)}
+    assert not decided & {(s.image, s.label) for s in again.suggestions}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "no decision"),
+        ("lost.png,tree,+1\n", "row 2: the image 'lost.png' is not in the run"),
+        ("train-000001,tre,+1\n", "no class 'tre'.*Did you mean 'tree'"),
+        ("train-000001,tree,maybe\n", "row 2: 'maybe' is no state"),
+        ("train-000001,tree,+1\ntrain-000001,tree,-1\n", "row 3: .*both confirmed and rejected"),
+        ("train-000001\n", "row 2: it has 1 cells"),
+    ],
+)
+def test_a_bad_review_names_its_row(own_run: Path, tmp_path: Path, rows: str, said: str) -> None:
+    reviewed = tmp_path / "reviewed.csv"
+    reviewed.write_text("image,label,state\n" + rows)
+    with pytest.raises(UserError, match=said):
+        import_reviewed(own_run, reviewed)
+    assert not (own_run / "labels-reviewed.safetensors").exists()
