@@ -31,7 +31,8 @@ def test_every_setting_has_help_and_the_papers_value() -> None:
 @pytest.mark.parametrize(
     ("word", "nearest"),
     [
-        ("train.epoch=3", "train.epochs"), ("trian.epochs=3", "train"), ("epochs=3", "train.epochs"), ("scob.gama_cam=0.4", "scob.gamma_cam"),
+        ("train.epoch=3", "train.epochs"), ("trian.epochs=3", "train"), ("epochs=3", "train.epochs"),
+        ("scob.gama_cam=0.4", "scob.gamma_cam"),
         ("scob.lambda=1", "scob.lambda_c"), ("metod=scob", "method"), ("model.calibrate=true", "model.calibrate_bn"),
     ],
 )  # fmt: skip

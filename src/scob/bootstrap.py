@@ -110,8 +110,10 @@ class Bootstrap(Role):
         masks = self.e_step(logits, clean, batch, flip)  # E-step
         node = self._remember(batch, clean, logits, masks, flip)  # G <- G u {H(M), s}
         loss, rows = self.class_loss(logits, batch)
+        named = {"class": loss.detach()}
         if s.mask_classification:
-            loss = loss + self._masked_class_loss(clean, masks, batch)
+            named["masked"] = self._masked_class_loss(clean, masks, batch)
+            loss = loss + named["masked"]
         if s.optimisation != "joint":  # M-step: L_class, update Y~
             self.optimiser.step(loss, rows)
             self.move_estimates(batch, rows)
@@ -128,7 +130,7 @@ class Bootstrap(Role):
         else:
             self.optimiser.step(contrast)  # M-step: L_cont
         self.target.follow(self.network, self.projector, s.momentum)  # Eq. 13
-        return {"class": loss.detach(), "contrast": contrast.detach()}
+        return {name: value.detach() for name, value in {**named, "contrast": contrast}.items()}
 
     def _strong_view(self, batch: Batch, flip: Tensor) -> Tensor:
         """Aug_o of the batch's images (Eq. 6)."""
@@ -223,10 +225,11 @@ class Bootstrap(Role):
         clean = self.leaves(self.clean_features(batch))
         logits = self.logits(clean)
         loss, rows = self.class_loss(logits, batch)
+        named = {"class": loss}
         if self.settings.mask_classification:
             flip = self.source.views.flips(batch.keys, 0, "clean")
-            loss = loss + self._masked_class_loss(clean, self.e_step(logits, clean, batch, flip), batch)
-        named = {"class": loss}
+            named["masked"] = self._masked_class_loss(clean, self.e_step(logits, clean, batch, flip), batch)
+            loss = loss + named["masked"]
         if self.image_contrast is not None and self.contrasts(batch.epoch):
             assert batch.images is not None
             if self.settings.optimisation != "joint":

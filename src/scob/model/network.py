@@ -103,4 +103,6 @@ class Target(nn.Module):
 @torch.no_grad()
 def follow(averages: Iterable[Tensor], values: Iterable[Tensor], momentum: float) -> None:
     """In place: average <- momentum * average + (1 - momentum) * value, all tensors in one call."""
-    torch._foreach_lerp_(list(averages), [v.detach() for v in values], 1 - momentum)
+    kept = list(averages)
+    if kept:  # a head may have no parameters
+        torch._foreach_lerp_(kept, [v.detach() for v in values], 1 - momentum)

@@ -1,0 +1,83 @@
+"""Kept features are the features, wherever they are kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scob.data.views import Views
+from scob.errors import UserError
+from scob.model.backbone import Backbone, load_backbone
+from scob.model.features import FeatureSource, resolve_precision
+from scob.model.fold import fast_copy, fold_batchnorm
+
+
+@pytest.fixture
+def backbone(tiny_backbone: Path) -> Backbone:
+    made = load_backbone(str(tiny_backbone))
+    torch.manual_seed(0)
+    made.calibrate([torch.randn(8, 3, 64, 64)])
+    return made
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    return torch.randint(0, 256, (7, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("place", ["device", "host", "disk"])
+def test_a_cache_gives_what_the_backbone_gives(
+    backbone: Backbone, images: torch.Tensor, place: str, tmp_path: Path
+) -> None:
+    views = Views(64)
+    kept, live = FeatureSource(backbone, views, "fp32"), FeatureSource(backbone, views, "fp32")
+    kept.fill([images[:4], images[4:]], 7, place, tmp_path)
+    assert kept.cache is not None
+    rows, flip = torch.tensor([6, 0, 3, 3]), torch.tensor([True, False, True, False])
+    expected = live.of(views.weak(images[rows], flip))[0]
+    for a, b in zip(kept.cache.read(rows, flip), expected, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+        assert not torch.allclose(a[2], a[3], atol=1e-3)  # the mirrored image is another one
+    padded = kept.cache.read(torch.tensor([7]), torch.tensor([False]))
+    assert torch.isfinite(padded[0]).all()
+    assert (place == "disk") == any(tmp_path.iterdir())
+
+
+def test_views_together_are_views_apart(backbone: Backbone, images: torch.Tensor) -> None:
+    source, views = FeatureSource(backbone, Views(64), "fp32"), Views(64)
+    one, two = views.weak(images[:3], torch.zeros(3, dtype=torch.bool)), views.weak(images[3:], torch.ones(4).bool())
+    together, apart = source.of(one, two), [source.of(one)[0], source.of(two)[0]]
+    for a, b in zip(together, apart, strict=True):
+        assert all(torch.allclose(x, y, atol=1e-5) for x, y in zip(a, b, strict=True))
+    assert source.forwards == 4
+
+
+def test_a_backbone_that_learns_has_no_cache(tiny_backbone: Path, images: torch.Tensor) -> None:
+    source = FeatureSource(load_backbone(str(tiny_backbone), "stages"), Views(64), "fp32")
+    with pytest.raises(UserError, match="freeze=all"):
+        source.fill([images], 7, "device")
+
+
+def test_a_folded_backbone_computes_the_same(backbone: Backbone, images: torch.Tensor) -> None:
+    norms = [m for m in fold_batchnorm(backbone.body).modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    assert norms == []
+    views = Views(64).normalise(images)
+    before = {k: v.clone() for k, v in backbone.state_dict().items()}
+    for a, b in zip(fast_copy(backbone, torch.float32)(views), backbone(views), strict=True):
+        assert torch.allclose(a, b, atol=1e-4, rtol=1e-4)
+    assert all(torch.equal(v, before[k]) for k, v in backbone.state_dict().items())
+
+
+def test_precision() -> None:
+    assert resolve_precision(torch.device("cpu"), "auto") == "fp32"
+    assert resolve_precision(torch.device("cpu"), "bf16") == "bf16"
+
+
+def test_training_with_kept_features_is_training(run_small: Any) -> None:
+    """Nearly the same numbers: batches of another size may round differently."""
+    from runs import logged
+
+    for words in ((), ("scob.positive=self",)):
+        plain, kept = run_small(*words), run_small(*words, "train.feature_cache=device")
+        assert logged(kept, "class") == pytest.approx(logged(plain, "class"), rel=2e-3)
