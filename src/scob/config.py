@@ -121,11 +121,14 @@ class TrainSettings(Section):
 
     epochs: int = setting(12, "passes over the training images", 30, ge=1)
     batch: int = setting(16, "images a step, over all processes together", 8, ge=1)
-    lr_smt: float = setting(4e-5, "learning rate of the SMT", 4e-4, gt=0)
+    lr_smt: float = setting(1e-4, "learning rate of the SMT (4e-4 is unstable without a warm-up)", 4e-4, gt=0)
     lr_mapping: float = setting(1e-3, "learning rate of the mapping layers", 0.01, gt=0)
     lr_other: float = setting(1e-3, "learning rate of the classifier and other new layers", 0.001, gt=0)
     lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
-    lr_estimator: float = setting(0.01, "learning rate of the label estimator", 0.01, gt=0)
+    lr_estimator: float = setting(
+        1.0, "learning rate of the label estimator's row-wise Adam (docs/settings.md compares it with a dense one)",
+        0.01, gt=0,
+    )  # fmt: skip
     warmup: float = setting(0.05, "share of all steps in which the rates rise from 0", 0.0, ge=0, le=1)
     schedule: Literal["cosine", "constant"] = setting("cosine", "what the rates do after the warm-up", "constant")
     weight_decay: float = setting(0.0, "decoupled weight decay of new layers", 0.0, ge=0)
@@ -137,7 +140,7 @@ class TrainSettings(Section):
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
         "none", "keep clean-view features of a frozen backbone: computed once, exact", None
     )
-    ema: float = setting(0.0, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1)
+    ema: float = setting(0.99, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1)
     flip_test: bool = setting(False, "average predictions over the image and its mirror", False)
     holdout: float = setting(0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1)
     holdout_labels: Literal["observed", "full"] = setting(

@@ -20,7 +20,7 @@ from scob.errors import UserError
 from scob.inference import row_batches
 from scob.labels import ABSENT, PRESENT, Labels
 from scob.masks import MaskBank
-from scob.model.backbone import load_backbone, preprocessing
+from scob.model.backbone import Backbone, load_backbone, preprocessing
 from scob.model.features import FeatureSource, resolve_precision
 from scob.model.heads import Grids
 from scob.model.network import Network, build_network
@@ -172,6 +172,55 @@ def true_masks(split: Split, observed: Labels, grids: Grids) -> tuple[MaskBank, 
     return bank, found
 
 
+@dataclass
+class Sight:
+    """What a run looks through: the backbone, calibrated, with its images and, where they are kept, its features.
+
+    Runs on the same images with the same frozen backbone, size and seed may share it: they differ in method only.
+    """
+
+    backbone: Backbone
+    feeds: dict[str, Feed]
+    sources: dict[str, FeatureSource]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    grids: Grids
+
+
+def look(
+    config: Config,
+    data: Data,
+    processes: Processes,
+    restored: Mapping[str, Tensor] | None = None,
+    folder: Path | None = None,
+    report: Report = silent,
+) -> Sight:
+    """Load and calibrate the backbone, open the images, keep features if asked to.
+
+    `restored` (a checkpoint) saves the BatchNorm calibration its pass.
+    """
+    device, t = processes.device, config.train
+    precision = resolve_precision(device, t.precision)
+    mean, std = preprocessing(config.model.backbone)
+    views = Views(config.data.size, mean, std, t.seed)
+    backbone = load_backbone(config.model.backbone, config.model.freeze).to(device)
+    backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    splits = {"train": data.train, "holdout": data.holdout, "evaluate": data.evaluate}
+    feeds = {n: make_feed(split, config, device) for n, split in splits.items() if split is not None}
+    sources = {name: FeatureSource(backbone, views, precision) for name in splits}
+    if config.model.calibrate_bn:
+        calibrate(sources["train"], feeds["train"], restored, len(data.train), report)
+    sources["train"].make_fast()
+    for source in sources.values():
+        source.fast = sources["train"].fast
+    if t.feature_cache != "none":
+        for name, feed in feeds.items():
+            report("caching", {"split": name, "images": len(feed)})
+            place = folder / "features" / name if folder is not None else None
+            sources[name].fill(feed.iterate(row_batches(len(feed), 64)), len(feed), t.feature_cache, place)
+    return Sight(backbone, feeds, sources, mean, std, backbone.grids(config.data.size))
+
+
 def build(
     config: Config,
     data: Data,
@@ -179,8 +228,9 @@ def build(
     restored: Mapping[str, Tensor] | None = None,
     folder: Path | None = None,
     report: Report = silent,
+    sight: Sight | None = None,
 ) -> Experiment:
-    """Network, method and optimiser of a run. `restored` (a checkpoint) saves the BatchNorm calibration its pass."""
+    """Network, method and optimiser of a run, on a `sight` of its own or one that it shares."""
     kind = methods.find(config.method)
     config = kind.adjust(config)
     device, t = processes.device, config.train
@@ -188,52 +238,27 @@ def build(
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = not t.deterministic
         torch.backends.cudnn.benchmark = not t.deterministic
         torch.use_deterministic_algorithms(t.deterministic)
-    precision = resolve_precision(device, t.precision)
-    mean, std = preprocessing(config.model.backbone)
-    views = Views(config.data.size, mean, std, t.seed)
-    backbone = load_backbone(config.model.backbone, config.model.freeze).to(device)
-    feeds = {
-        name: make_feed(split, config, device, report, name)
-        for name, split in (("train", data.train), ("holdout", data.holdout), ("evaluate", data.evaluate))
-        if split is not None
-    }
-    if device.type in ("cuda", "cpu"):
-        backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    source = FeatureSource(backbone, views, precision)
-    if config.model.calibrate_bn:
-        calibrate(source, feeds["train"], restored, len(data.train), report)
-    source.make_fast()
-    grids = backbone.grids(config.data.size)
+    if sight is None or not sight.backbone.frozen:
+        sight = look(config, data, processes, restored, folder, report)
     torch.manual_seed(seed_key(t.seed, "weights"))
-    network = assemble(config, backbone, data, grids).to(device)
-    sources = {"train": source}
-    for name in ("holdout", "evaluate"):
-        sources[name] = FeatureSource(backbone, views, precision)
-        sources[name].fast = source.fast
-    if t.feature_cache != "none":
-        for name, feed in feeds.items():
-            report("caching", {"split": name, "images": len(feed)})
-            place = folder / "features" / name if folder is not None else None
-            sources[name].fill(feed.iterate(row_batches(len(feed), 64)), len(feed), t.feature_cache, place)
-
+    network = assemble(config, sight.backbone, data, sight.grids).to(device)
     pad = processes.count > 1 or t.compile
     plan = Plan(data.observed, t.batch, t.seed, processes.rank, processes.count, pad)
-    problem = make_problem(config, data, grids, plan, processes, report)
-    method = kind(network, problem, source, config, methods.settings_of(config, config.method)).to(device)
+    problem = make_problem(config, data, sight.grids, plan, processes, report)
+    settings = methods.settings_of(config, config.method)
+    method = kind(network, problem, sight.sources["train"], config, settings).to(device)
     for remark in method.remarks():
         report("remark", {"message": remark})
     optimiser = Optimiser(method.groups(), t, plan.steps * t.epochs, processes, device)
     method.optimiser = optimiser
     return Experiment(
-        config, data, network, method, source, optimiser, plan, feeds, sources, processes, mean, std, grids
-    )
+        config, data, network, method, sight.sources["train"], optimiser, plan, sight.feeds, sight.sources, processes,
+        sight.mean, sight.std, sight.grids,
+    )  # fmt: skip
 
 
-def assemble(config: Config, backbone: torch.nn.Module, data: Data, grids: Grids) -> Network:
+def assemble(config: Config, backbone: Backbone, data: Data, grids: Grids) -> Network:
     """The common network, or the method's own head on the same backbone."""
-    from scob.model.backbone import Backbone
-
-    assert isinstance(backbone, Backbone)
     classes = len(data.observed.classes)
     own = methods.find(config.method).build_head(
         backbone.channels, grids, config, {"classes": data.observed.classes, "observed": data.observed}
@@ -261,7 +286,7 @@ def make_problem(
     )  # fmt: skip
 
 
-def make_feed(split: Split, config: Config, device: torch.device, report: Report, name: str) -> Feed:
+def make_feed(split: Split, config: Config, device: torch.device) -> Feed:
     """Images of a split: kept on a GPU that has room for them, else from the cache or the decoding workers."""
     size = config.data.size
     room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0

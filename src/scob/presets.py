@@ -9,10 +9,9 @@ from scob.errors import UserError
 
 
 def packaged_configs() -> dict[str, Path]:
-    """The settings files there are, by name: those inside the package, and those of a checkout's `configs/`."""
-    package = Path(str(files("scob")))
-    folders = (package.parent.parent / "configs", package / "configs")
-    return {file.stem: file for folder in folders for file in sorted(folder.glob("*.yaml"))}
+    """The settings files there are, by name."""
+    folder = Path(str(files("scob"))) / "configs"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
 
 
 def packaged_config(name: str) -> dict[str, Any]:

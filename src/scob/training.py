@@ -5,7 +5,7 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from scob import checkpoint, methods
-from scob.config import Config
+from scob.config import Config, merge, parse_overrides, resolve
 from scob.draws import seed_key
 from scob.errors import UserError
-from scob.experiment import Data, Experiment, Report, build, load_data, silent
+from scob.experiment import Data, Experiment, Report, Sight, build, load_data, silent
 from scob.files import write_atomically
 from scob.graphs import GraphedStep
 from scob.inference import score_images
@@ -382,11 +382,14 @@ def train(
     data: Data | None = None,
     processes: Processes | None = None,
     loop: type[Training] = Training,
+    start_from: Callable[[Experiment], object] | None = None,
+    sight: Sight | None = None,
 ) -> dict[str, Any]:
     """Train one method and leave everything in the run folder `out`; returns the summary.
 
     With `resume`, a run that was interrupted goes on from its last checkpoint (and a finished one is returned as it
-    is); without, a folder that already holds a run is refused. `loop` may be a `Training` that also watches.
+    is); without, a folder that already holds a run is refused. `loop` may be a `Training` that also watches;
+    `start_from` may change a new experiment's weights before the first step; `sight` may be shared between runs.
     """
     run = RunFolder(out)
     processes = processes or start(config.train.device)
@@ -404,7 +407,9 @@ def train(
             data.drawn.save(run.labels_file)
         found = checkpoint.latest_checkpoint(run.checkpoints) if resume else None
         restored = found[0] if found is not None else None
-        experiment = build(config, data, processes, restored, run.path, report)
+        experiment = build(config, data, processes, restored, run.path, report, sight)
+        if start_from is not None and found is None:
+            start_from(experiment)
         training = loop(experiment, run, report)
         if found is not None:
             for complaint in found[2]:
@@ -425,11 +430,42 @@ def train(
         with stopping_softly(training):
             training.fit()
         summary = training.finish(time.monotonic() - began)
-        for feed in experiment.feeds.values():
+        for feed in experiment.feeds.values() if sight is None else ():
             feed.close()
         if training.tracker is not None:
             training.tracker.finish()
     return summary
+
+
+def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
+    """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs."""
+    stored = RunFolder(folder).read_config(known_methods())
+    asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
+    config = resolve(asked, "on the command line", known_methods())
+    changed = differences(stored, config)
+    if changed:
+        raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
+    if extend:
+        key, _, value = extend.partition("=")
+        if key != "epochs" or not value.isdigit() or int(value) < stored.train.epochs:
+            raise UserError(f"--extend takes epochs=N with N of at least {stored.train.epochs}, not {extend!r}")
+        config.train.epochs = int(value)
+    if device:
+        config.train.device = device
+    return config
+
+
+def differences(one: Config, two: Config) -> list[str]:
+    """`key: before -> after` for every setting that differs."""
+    before, after = one.model_dump(mode="json"), two.model_dump(mode="json")
+    found = []
+    for section in sorted({*before, *after}):
+        a, b = before.get(section), after.get(section)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += [f"{section}.{k}: {a.get(k)} -> {b.get(k)}" for k in {**a, **b} if a.get(k) != b.get(k)]
+        elif a != b:
+            found.append(f"{section}: {a} -> {b}")
+    return found
 
 
 def known_methods() -> list[str]:

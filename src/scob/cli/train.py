@@ -1,0 +1,153 @@
+"""`scob train`: from settings, or straight from somebody's images, to a run folder with a model in it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scob.cli.console import err, escape, out, table
+from scob.errors import UserError
+
+if TYPE_CHECKING:
+    from scob.config import Config
+    from scob.people import Prepared
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("train", help="Train a model from settings, or from a folder of images or a label table.")(train)
+
+
+def train(
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="A settings file (or the name of a packaged one, such as demo), then key=value words."),
+    ] = None,
+    images: Annotated[Path | None, typer.Option(help="A folder with one folder of images per class, or a CSV.")] = None,
+    val: Annotated[Path | None, typer.Option(help="A fully labelled table to report on, with --images.")] = None,
+    backbone: Annotated[str, typer.Option(help="Hub name, folder, torchvision .pth file, or 'drawings'.")] = "",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "",
+    init: Annotated[Path | None, typer.Option(help="Continue from this model; classes may come and go.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME if left out.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run, exactly.")] = None,
+    extend: Annotated[str, typer.Option(help="With --resume: epochs=N trains longer than first asked.")] = "",
+    methods_folder: Annotated[Path | None, typer.Option(help="A folder with methods of your own.")] = None,
+) -> None:
+    """Train one method; everything it leaves is in the run folder."""
+    from scob.cli.live import Live
+    from scob.people import initialise, next_commands, prepare
+    from scob.training import Interrupted, resume_config
+    from scob.training import train as run
+
+    words = settings or []
+    prepared: Prepared | None = None
+    if methods_folder is not None:
+        from scob.methods import register_folder
+
+        register_folder(methods_folder)
+    if resume is not None:
+        if images is not None or init is not None:
+            raise UserError("--resume goes on with a run as it was: it takes no --images and no --init")
+        config, folder = resume_config(resume, words, extend, device), resume
+    elif images is not None:
+        folder = out_folder or free_folder(images.stem)
+        chosen = {"backbone": backbone} if backbone else {}
+        prepared = prepare(images, val, device=device or "auto", init=init, out=folder, overrides=words, **chosen)
+        config = prepared.config
+        tell(prepared, folder)
+    else:
+        config = read_settings(words, backbone, device)
+        folder = out_folder or free_folder(f"{config.method}-{Path(config.data.source).name.replace(':', '-')}")
+    with Live(config) as live:
+        try:
+            summary = run(
+                config,
+                folder,
+                resume=resume is not None,
+                report=live,
+                data=prepared.data if prepared is not None else None,
+                start_from=(lambda experiment: initialise(experiment, init)) if init is not None else None,
+            )
+        except Interrupted as stop:
+            live.stop()
+            err.print(f"Stopped and saved. Go on with: scob train --resume {escape(str(folder))}")
+            raise typer.Exit(stop.code) from None
+    show(summary, folder, next_commands(folder))
+
+
+def read_settings(words: list[str], backbone: str, device: str) -> "Config":
+    """A settings file or packaged name first, then `key=value` words."""
+    from scob.config import load_config
+    from scob.presets import packaged_configs
+    from scob.training import known_methods
+
+    first = words[0] if words and "=" not in words[0] else None
+    if first is None and not words:
+        raise UserError(
+            "name a settings file (scob train configs/demo.yaml) or your images (scob train --images photos/)"
+        )
+    path = None
+    if first is not None:
+        path = packaged_configs().get(first, Path(first)) if not Path(first).exists() else Path(first)
+    rest = words[1:] if first is not None else words
+    rest += [f"model.backbone={backbone}"] if backbone else []
+    rest += [f"train.device={device}"] if device else []
+    return load_config(path, rest, known_methods())
+
+
+def free_folder(name: str) -> Path:
+    """runs/NAME, or runs/NAME-2 and so on where that is taken."""
+    number = 1
+    while (folder := Path("runs") / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
+    return folder
+
+
+def tell(prepared: "Prepared", folder: Path) -> None:
+    """What was read off the images, before anything starts."""
+    config = prepared.config
+    out.print(
+        table(
+            "Settings chosen from your images",
+            ("what", "value"),
+            [
+                ("images to learn from", f"{len(prepared.data.train):,}"),
+                ("held out to choose the epoch", f"{len(prepared.data.holdout or ()):,}"),
+                ("classes", f"{prepared.classes:,}"),
+                ("labels an image is expected to have (k)", f"{config.labels.k:g} ({prepared.k_reason})"),
+                ("input", f"{config.data.size} x {config.data.size}"),
+                ("epochs x batch", f"{config.train.epochs} x {config.train.batch}"),
+                ("backbone", config.model.backbone),
+                ("run folder", str(folder)),
+            ],
+        )
+    )
+    for note in prepared.notes:
+        err.print(f"[yellow]note:[/] {escape(note)}")
+    if prepared.seconds is not None:
+        out.print(f"This will take about {duration(prepared.seconds)} on this machine.")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words a person would use."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def show(summary: dict[str, Any], folder: Path, following: tuple[str, str]) -> None:
+    """The end of a run: what it reached and what to do next."""
+    measured = summary.get("evaluation") or {}
+    rows = [("method", summary["method"]), ("epoch chosen", f"{summary['selected_epoch'] + 1} of {summary['epochs']}")]
+    if measured.get("mAP") is not None:
+        rows.append((f"mAP on {summary['evaluate_images']:,} images", f"{measured['mAP']:.2f}"))
+        rows.append(
+            ("OF1 / CF1 at 0.5", f"{measured['at_threshold']['OF1']:.1f} / {measured['at_threshold']['CF1']:.1f}")
+        )
+    last = summary["curve"][-1] if summary["curve"] else {}
+    for key in ("mAP-observed", "mAP-holdout-full"):
+        if last.get(key) is not None:
+            rows.append((f"{key} (held-out images, last epoch)", f"{last[key]:.2f}"))
+    rows += [("time", duration(summary["seconds"])), ("run folder", str(folder)), ("model", str(folder / "model"))]
+    out.print(table("Done", ("what", "value"), rows))
+    out.print(f"Next:  {escape(following[0])}\n       {escape(following[1])}", highlight=False)
