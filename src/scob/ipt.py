@@ -32,7 +32,7 @@ class InstancePriorityTree(nn.Module):
         super().__init__()
         self.classes, self.capacity = classes, capacity
         # One class more than there are: what must not be stored (padding, images without a label, nodes that lose
-        # against a full tree) is written to that last class's slot and wiped.
+        # against a full tree) is written to that last class's first slot and wiped.
         self.register_buffer("features", torch.zeros(classes + 1, capacity, dimension, device=device))
         self.register_buffer("scores", torch.full((classes + 1, capacity), -torch.inf, device=device))
         self.register_buffer("priority", torch.full((classes + 1, capacity), NEVER, dtype=torch.int64, device=device))
@@ -75,10 +75,10 @@ class InstancePriorityTree(nn.Module):
         self.home[ids] = torch.where(wins, place, torch.where(real, spill, self.home[ids]))
 
         self.inserted += count
-        self.scores[bin_class] = -torch.inf
-        self.priority[bin_class] = NEVER
-        self.ids[bin_class] = EMPTY
-        self.features[bin_class] = 0
+        self.scores[bin_class, 0].fill_(-torch.inf)
+        self.priority[bin_class, 0].fill_(NEVER)
+        self.ids[bin_class, 0].fill_(EMPTY)
+        self.features[bin_class, 0].fill_(0)
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
         """Alg. 3: the `count` most confident nodes of every class: features (L, t, D) and which exist (L, t)."""
@@ -92,7 +92,8 @@ class InstancePriorityTree(nn.Module):
         return self._take(slots), best >= 0
 
     def _take(self, slots: Tensor) -> Tensor:
-        return self.features[:-1].gather(1, slots[:, :, None].expand(-1, -1, self.features.shape[2]))
+        first = torch.arange(self.classes, device=slots.device)[:, None] * self.capacity
+        return self.features.view(-1, self.features.shape[2])[first + slots]
 
 
 def by_score_then_age(scores: Tensor, born: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ def register(app: typer.Typer) -> None:
     """Add `scob bench` and its commands."""
     bench = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
     bench.command("data")(data)
+    bench.command("ipt")(ipt)
+    bench.command("step")(step)
     app.add_typer(bench, name="bench")
 
 
@@ -38,3 +40,61 @@ def data(
     rows = [(row["what"], f"{row['images per second']:,.1f}", f"{row['over Pillow']:.2f}") for row in result["rows"]]
     out.print(table(title, ("", "images/s", "over Pillow"), rows))
     out.print(f"cached over Pillow on the same cores: {result['cached over Pillow']:.1f} times")
+
+
+def ipt(
+    capacities: str = typer.Option("80,800,8000", help="Nodes a class holds, with commas between."),
+    classes: str = typer.Option("20,80,1000", help="Numbers of classes, with commas between."),
+    batch: int = typer.Option(8, min=1, help="Images inserted at once."),
+    count: int = typer.Option(1, "--top", min=1, help="t, the nodes taken of every class."),
+    dimension: int = typer.Option(512, min=1, help="Dimension of a node's feature."),
+    device: str = typer.Option("auto", help="cpu, cuda, ..."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """The instance priority tree: milliseconds to insert a batch and to take the most confident nodes."""
+    from scob.benches import bench_ipt
+    from scob.cli.console import err
+
+    with err.status("measuring"):
+        rows = bench_ipt(device, whole_numbers(capacities), whole_numbers(classes), batch, count, dimension)
+    _show(f"Trees on {device}, batches of {batch}, top {count} of every class", rows, as_json)
+
+
+def step(
+    batch: int = typer.Option(8, min=1, help="Images a step."),
+    size: int = typer.Option(448, min=16, help="Side of the square images."),
+    backbone: str = typer.Option("", help="A backbone; a ResNet-50 of random weights by default."),
+    repeats: int = typer.Option(10, min=1, help="Steps that are timed."),
+    device: str = typer.Option("auto", help="cpu, cuda, ..."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """One iteration of training: time, backbone forwards and backwards, synchronisations with the device."""
+    from scob.benches import bench_step
+    from scob.cli.console import err
+
+    with err.status("measuring"):
+        rows = bench_step(device, batch, size, backbone, repeats)
+    _show(f"A training step at {size} x {size} on {device}", rows, as_json)
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """ "80,800" -> (80, 800)."""
+    from scob.errors import UserError
+
+    try:
+        found = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise UserError(f"{text!r} is no list of numbers: write them with commas between, as in 80,800") from None
+    if min(found) < 1:
+        raise UserError(f"{text!r} holds a number below 1")
+    return found
+
+
+def _show(title: str, rows: list[dict[str, object]], as_json: bool) -> None:
+    from scob.cli.console import out, table
+
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    names = list(rows[0])
+    out.print(table(title, [n.replace("_", " ") for n in names], [[row[n] for n in names] for row in rows]))

@@ -1,0 +1,49 @@
+"""The benches measure what they say."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from scob.benches import bench_ipt, bench_step, count_waits, full_tree
+from scob.cli.bench import whole_numbers
+from scob.errors import UserError
+
+
+def test_the_tree_is_measured_at_every_size() -> None:
+    rows = bench_ipt("cpu", (4, 9), (2, 3), batch=3, count=2, dimension=5, repeats=2, memory=4 * 9 * 4 * 4)
+    assert [(r["capacity"], r["classes"]) for r in rows] == [(4, 2), (4, 3), (9, 2), (9, 3)]
+    assert all(r["insert_ms"] > 0 and r["top_ms"] > 0 for r in rows)
+    assert [r["dimension"] for r in rows] == [5, 5, 5, 4]  # what the memory holds
+
+
+def test_a_full_tree_is_full_and_a_tree() -> None:
+    tree = full_tree(3, 4, 2, torch.device("cpu"))
+    assert (tree.ids[:-1] >= 0).all()
+    tree.insert(torch.tensor([1]), torch.tensor([2.0]), torch.tensor([5]), torch.ones(1, 2))  # a revisit
+    assert (tree.ids == 5).sum() == 1
+    features, exist = tree.top(1)
+    assert exist.all()
+    assert features[1, 0].tolist() == [1, 1]
+
+
+def test_a_steps_forwards_and_synchronisations(tiny_backbone: Path) -> None:
+    rows = bench_step("cpu", batch=4, size=64, backbone=str(tiny_backbone), repeats=1)
+    assert [r["backbone_forwards"] for r in rows] == [3, 2, 1, 1]
+    assert [r["backbone_backwards"] for r in rows] == [0] * 4
+    assert [r["synchronisations"] for r in rows] == [0] * 4
+    assert all(r["milliseconds"] > 0 for r in rows)
+
+
+def test_a_wait_is_counted() -> None:
+    values = torch.ones(3)
+    assert count_waits(lambda: float(values.sum()), torch.device("cpu")) == 1
+    assert count_waits(lambda: values[values > 0], torch.device("cpu")) == 1
+    assert count_waits(lambda: values * 2, torch.device("cpu")) == 0
+
+
+def test_lists_of_numbers() -> None:
+    assert whole_numbers("80,800") == (80, 800)
+    for wrong in ("", "80;800", "0", "a"):
+        with pytest.raises(UserError):
+            whole_numbers(wrong)
