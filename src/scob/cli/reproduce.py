@@ -1,5 +1,6 @@
 """`scob reproduce NAME`: the paper's tables and figures, one command each, with the paper's numbers beside ours."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,11 @@ class Display:
     """Progress of the runs on stderr: a bar for the run at hand, a line for each that is done."""
 
     def __init__(self) -> None:
-        from accelerate import PartialState
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         from scob.cli.console import err
 
-        self.first = PartialState().is_main_process if _launched() else True
+        self.first = os.environ.get("RANK", "0") == "0"  # of `accelerate launch`
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -148,9 +148,3 @@ class Display:
 
         if self.first:
             self.bar.console.print(escape(text), highlight=False, soft_wrap=True)
-
-
-def _launched() -> bool:
-    import os
-
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
