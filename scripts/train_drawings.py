@@ -39,11 +39,12 @@ from scob.data.outlines import (
 )
 from scob.data.shapes import SHAPES, Shape
 from scob.draws import seed_key
+from scob.labels import Labels
 
 FOLDER = Path(__file__).parents[1] / "src" / "scob" / "drawings"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-PHASES = ((64, 112_000), (96, 24_000))  # side in pixels, number of renders: small ones first, they are cheap
-RAMP = 60_000  # the first renders grow from easy (a large object on a faint ground) to as hard as the others
+PHASES = ((48, 64_000), (64, 48_000), (96, 16_000))  # side in pixels, number of renders: small ones are cheap
+RAMP = 48_000  # the first renders grow from easy (a large object on a faint ground) to as hard as the others
 HELD_OUT = 4_000
 
 
@@ -149,15 +150,16 @@ class Renders(Dataset[tuple[NDArray[np.uint8], int]]):
         return render(seed_key(self.seed, "render", self.split, index), self.size, level)
 
 
-def batches(data: Renders, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(data: Renders, size: int, workers: int, device: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Normalised images (B, 3, H, W) and kinds (B,)."""
-    for images, kinds in DataLoader(data, batch_size=size, num_workers=1, prefetch_factor=8):
-        yield normalise(images), kinds
+    for images, kinds in DataLoader(data, batch_size=size, num_workers=workers, prefetch_factor=8):
+        yield normalise(images.to(device)), kinds.to(device)
 
 
 def normalise(images: Tensor) -> Tensor:
     """(B, H, W, 3) uint8 -> (B, 3, H, W), as ImageNet backbones take it."""
-    scaled = (images.float() / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
+    mean, std = torch.tensor(MEAN, device=images.device), torch.tensor(STD, device=images.device)
+    scaled = (images.float() / 255 - mean) / std
     return scaled.permute(0, 3, 1, 2)  # channels-last in memory
 
 
@@ -174,7 +176,8 @@ class Classifier(nn.Module):
         return [head(tap.mean(dim=(2, 3))) for head, tap in zip(self.heads, maps, strict=True)]
 
 
-def train(seed: int, batch: int, rate: float) -> Classifier:
+def train(seed: int, batch: int, rate: float, times: int, workers: int, device: str, folder: Path) -> Classifier:
+    """Learn to name the renders; the backbone is stored after every phase."""
     torch.manual_seed(seed)
     config = ResNetConfig(
         embedding_size=32,
@@ -183,34 +186,36 @@ def train(seed: int, batch: int, rate: float) -> Classifier:
         layer_type="basic",
         out_features=["stage2", "stage3"],
     )
-    model = Classifier(ResNetBackbone(config), len(KINDS)).to(memory_format=torch.channels_last)
-    steps = sum(count // batch for _, count in PHASES)
+    model = Classifier(ResNetBackbone(config), len(KINDS)).to(device, memory_format=torch.channels_last)
+    steps = sum(times * count // batch for _, count in PHASES)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps + 1, pct_start=0.1)
-    step, right, seen, start = 0, 0.0, 0, time.monotonic()
+    step, right, seen, start = 0, torch.zeros((), device=device), 0, time.monotonic()
     for phase, (size, count) in enumerate(PHASES):
         ramp = RAMP if phase == 0 else 0
-        for images, kinds in batches(Renders(seed, f"train-{size}", count // batch * batch, size, ramp), batch):
+        renders = Renders(seed, f"train-{size}", times * count // batch * batch, size, ramp)
+        for images, kinds in batches(renders, batch, workers, device):
             early, late = model(images)
             loss = cross_entropy(late, kinds, label_smoothing=0.05) + 0.3 * cross_entropy(early, kinds)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             schedule.step()
-            step, right, seen = step + 1, right + float((late.argmax(1) == kinds).sum()), seen + len(kinds)
+            step, right, seen = step + 1, right + (late.detach().argmax(1) == kinds).sum(), seen + len(kinds)
             if step % 100 == 0:
                 spent = time.monotonic() - start
-                print(f"step {step}/{steps} side {size} accuracy {right / seen:.3f} {spent:.0f} s", flush=True)
-                right, seen = 0.0, 0
+                print(f"step {step}/{steps} side {size} accuracy {float(right) / seen:.3f} {spent:.0f} s", flush=True)
+                right, seen = torch.zeros((), device=device), 0
+        store(model, folder)
     return model.eval()
 
 
 @torch.inference_mode()
-def accuracy(model: Classifier, seed: int, size: int) -> float:
+def accuracy(model: Classifier, seed: int, size: int, workers: int, device: str) -> float:
     """Share of held-out renders named rightly."""
     right = sum(
         float((model(images)[-1].argmax(1) == kinds).sum())
-        for images, kinds in batches(Renders(seed, f"held-out-{size}", HELD_OUT, size), 64)
+        for images, kinds in batches(Renders(seed, f"held-out-{size}", HELD_OUT, size), 100, workers, device)
     )
     return right / HELD_OUT
 
@@ -240,7 +245,8 @@ def probe(backbone: ResNetBackbone, seed: int) -> dict[str, float]:
     features = {split: pooled(backbone, part.images) for split, part in drawn.items()}
     mean, std = features["train"].mean(0), features["train"].std(0) + 1e-6
     known = {split: torch.from_numpy(part.values() > 0) for split, part in drawn.items()}
-    single = scenes.read("scenes", "train", scenes.ReadOptions()).labels.single_positive(seed).values
+    names = tuple(f"train-{row:06d}" for row in range(2000))  # as the reader names them
+    single = Labels(scenes.CLASSES, names, drawn["train"].values()).single_positive(seed).values
     found = {}
     for name, target in (("full", known["train"]), ("single positive", torch.from_numpy(single > 0))):
         torch.manual_seed(seed)
@@ -263,16 +269,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2024)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--times", type=int, default=1, help="so many times the renders, for a faster machine")
+    parser.add_argument("--workers", type=int, default=1, help="processes that draw")
     parser.add_argument("--threads", type=int, default=1, help="for torch; the renders take a core of their own")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--probe", action="store_true", help="measure the stored backbone on the scenes and stop")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     if not given.probe:
-        model = train(given.seed, given.batch, given.rate)
-        store(model, given.folder)
+        model = train(given.seed, given.batch, given.rate, given.times, given.workers, given.device, given.folder)
         for size in (64, 96, 128):
-            print(f"held-out accuracy at {size} px: {100 * accuracy(model, given.seed, size):.1f}%", flush=True)
+            share = accuracy(model, given.seed, size, given.workers, given.device)
+            print(f"held-out accuracy at {size} px: {100 * share:.1f}%", flush=True)
     backbone = ResNetBackbone.from_pretrained(given.folder).eval()
     for name, score in probe(backbone, 0).items():
         print(f"linear probe on the scenes, {name} labels: mAP {score:.1f}", flush=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from scob.data.outlines import HOLE, Part, bar, between, box, chance, disc, towards, whole
+from scob.data.outlines import Part, bar, between, box, chance, disc, towards, whole
 from scob.draws import mix, seed_key
 
 FINE = 2  # subpixels a side; `paint` sums FINE * FINE of them
@@ -63,9 +63,7 @@ def textures() -> dict[str, NDArray[np.int8]]:
         away = np.hypot(x % (2 * period) - period, y % (2 * period) - period)
         found["dots"].append(np.where(away < 0.65 * period, 1.0, -0.6))
         row = y // period
-        joint = (y % period < max(1, period // 4)) | (
-            (x + row % 2 * period) % (2 * period) < max(1, period // 4)
-        )
+        joint = (y % period < max(1, period // 4)) | ((x + row % 2 * period) % (2 * period) < max(1, period // 4))
         found["bricks"].append(np.where(joint, -1.0, 0.6))
         found["waves"].append(np.sin(2 * np.pi * (y / (2 * period) + np.sin(2 * np.pi * x / 64) / 2)))
     return {name: np.stack([_tiled(tile) for tile in tiles]) for name, tiles in found.items()}
@@ -99,9 +97,7 @@ def texture(random: Random, name: str, height: int, width: int) -> NDArray[np.in
 
 def colour(random: Random) -> tuple[int, int, int]:
     """Any colour, the dull ones more often than a uniform hue would give."""
-    red, green, blue = colorsys.hsv_to_rgb(
-        random.random(), between(random, 0, 0.95), between(random, 0.12, 1.0)
-    )
+    red, green, blue = colorsys.hsv_to_rgb(random.random(), between(random, 0, 0.95), between(random, 0.25, 1.0))
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
@@ -122,9 +118,7 @@ def paint(random: Random, roles: NDArray[np.uint8], colours: list[tuple[int, int
     height, width = roles.shape
     names = [TEXTURES[whole(random, 0, len(TEXTURES) - 1)] for _ in range(2)]
     table = np.array([(0, 0, 0), *colours], dtype=np.int16)
-    gains = np.array(
-        [[0] + [whole(random, depth // 3, depth) for _ in colours] for _ in names], dtype=np.int16
-    )
+    gains = np.array([[0] + [whole(random, depth // 3, depth) for _ in colours] for _ in names], dtype=np.int16)
     which = np.array([0] + [whole(random, 0, 1) for _ in colours])
     gains[0] *= which == 0
     gains[1] *= which == 1
@@ -153,10 +147,8 @@ def _pool(fine: NDArray[np.int16]) -> NDArray[np.int16]:
     return np.asarray(rows[..., 0::FINE] + rows[..., 1::FINE], dtype=np.int16)
 
 
-def outline_map(
-    parts: list[Part], points: NDArray[np.float64], shape: tuple[int, int], edge: bool
-) -> NDArray[np.uint8]:
-    """Fill the parts, moved to `points` (all of them in order, in fine pixels), into a fine map of roles."""
+def outline_map(parts: list[Part], points: NDArray[np.float64], shape: tuple[int, int], edge: int) -> NDArray[np.uint8]:
+    """Fill the parts, moved to `points` (in order, in fine pixels), into a fine map of roles; lines `edge` wide."""
     picture = Image.new("L", (shape[1], shape[0]), 0)
     pen = ImageDraw.Draw(picture)
     whole_points = np.rint(points).astype(np.int64).tolist()
@@ -164,14 +156,16 @@ def outline_map(
     for role, outline in parts:
         moved = [tuple(p) for p in whole_points[at : at + len(outline)]]
         at += len(outline)
-        pen.polygon(moved, fill=role, outline=OUTLINE if edge and role != HOLE else role)
+        pen.polygon(moved, fill=role, outline=OUTLINE if edge == 1 else role)
+        if edge > 1:
+            pen.line([*moved, moved[0]], fill=OUTLINE, width=edge)
     return np.asarray(picture)
 
 
-def draw_object(random: Random, parts: list[Part], extent: int, tilt: float = 40.0) -> Patch:
+def draw_object(random: Random, parts: list[Part], extent: int, tilt: float = 30.0) -> Patch:
     """An object with a longer side of `extent` pixels: stretched, sheared, mirrored, tilted, textured."""
     angle = math.radians(between(random, -tilt, tilt))
-    stretch, shear = between(random, 0.78, 1.28), between(random, -0.2, 0.2)
+    stretch, shear = between(random, 0.82, 1.22), between(random, -0.12, 0.12)
     side = -1 if chance(random, 0.5) else 1
     cos, sin = math.cos(angle), math.sin(angle)
     turn = np.array([[cos * side * stretch, cos * shear - sin], [sin * side * stretch, sin * shear + cos]])
@@ -179,11 +173,11 @@ def draw_object(random: Random, parts: list[Part], extent: int, tilt: float = 40
     low, high = points.min(axis=0), points.max(axis=0)
     points = (points - low) * ((extent * FINE - 1) / float((high - low).max()))
     width, height = (int(v) // FINE + 1 for v in np.rint(points.max(axis=0)))
-    edge = chance(random, 0.6)
+    edge = chance(random, 0.9) * (1 if extent < 32 else 2)
     roles = outline_map(parts, points, (height * FINE, width * FINE), edge)
-    tint = whole(random, 0, 40) if chance(random, 0.7) else whole(random, 215, 255)
+    tint = whole(random, 0, 40) if chance(random, 0.85) else whole(random, 215, 255)
     colours = [*palette(random, 4), (tint, tint, tint)]
-    return paint(random, roles, colours, depth=50)
+    return paint(random, roles, colours, depth=34)
 
 
 def draw_background(random: Random, size: int) -> NDArray[np.int16]:
@@ -197,7 +191,7 @@ def draw_background(random: Random, size: int) -> NDArray[np.int16]:
     fine = size * FINE
     points = np.array([p for _, outline in parts for p in outline]) * fine
     points[:4] = [(0, 0), (fine, 0), (fine, fine), (0, fine)]
-    patch = paint(random, outline_map(parts, points, (fine, fine), False), palette(random, 8, 40), depth=30)
+    patch = paint(random, outline_map(parts, points, (fine, fine), edge=0), palette(random, 8, 40), depth=20)
     return patch.colour // (FINE * FINE)
 
 

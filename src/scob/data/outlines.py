@@ -27,9 +27,7 @@ def whole(random: Random, low: int, high: int) -> int:
     return low + int(random.random() * (high - low + 1))
 
 
-def disc(
-    x: float, y: float, rx: float, ry: float | None = None, start: float = 0.0, turn: float = 1.0
-) -> list[Point]:
+def disc(x: float, y: float, rx: float, ry: float | None = None, start: float = 0.0, turn: float = 1.0) -> list[Point]:
     """An ellipse, or the arc that `turn` of a full turn from `start` sweeps (clockwise, from the right)."""
     steps = max(8, round(22 * turn))
     ry = rx if ry is None else ry

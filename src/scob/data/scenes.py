@@ -146,7 +146,7 @@ def _add(random: Random, canvas: Canvas, kind: int) -> None:
     """Put an object where it and the others stay visible; in a crowd, after some tries, leave it out."""
     low, high = SCALES
     for _ in range(6):
-        extent = round(low * (high / low) ** (random.random() ** 0.65) * canvas.size)
+        extent = round(low * (high / low) ** (random.random() ** 0.5) * canvas.size)
         patch = draw_object(random, SHAPES[CLASSES[kind]](random), extent)
         height, width = patch.cover.shape
         for _ in range(4):
@@ -183,9 +183,7 @@ def parse(source: str) -> tuple[int, int]:
         raise UserError(f"{source!r} is no source of scenes: write 'scenes' or, for example, 'scenes:500x96'")
     count, size = int(found[1]), int(found[2])
     if count < 2 or not _LEAST_SIDE <= size <= _MOST_SIDE:
-        raise UserError(
-            f"{source!r} asks for too few scenes or a side outside {_LEAST_SIDE}-{_MOST_SIDE} pixels"
-        )
+        raise UserError(f"{source!r} asks for too few scenes or a side outside {_LEAST_SIDE}-{_MOST_SIDE} pixels")
     return count, size
 
 

@@ -162,9 +162,7 @@ def clock(random: Random) -> list[Part]:
 
 def spikes(points: int, outer: float, inner: float) -> list[Point]:
     """A star outline."""
-    return [
-        towards((0.0, 0.0), 180 + 180 * i / points, outer if i % 2 == 0 else inner) for i in range(2 * points)
-    ]
+    return [towards((0.0, 0.0), 180 + 180 * i / points, outer if i % 2 == 0 else inner) for i in range(2 * points)]
 
 
 def star(random: Random) -> list[Part]:
@@ -195,9 +193,7 @@ def boat(random: Random) -> list[Part]:
         (SECOND, [(mast + 0.07, -0.9), (mast + between(random, 0.55, 0.75), 0.22), (mast + 0.07, 0.22)]),
     ]
     if chance(random, 0.7):
-        parts.append(
-            (THIRD, [(mast - 0.07, between(random, -0.8, -0.5)), (mast - 0.07, 0.22), (mast - 0.6, 0.22)])
-        )
+        parts.append((THIRD, [(mast - 0.07, between(random, -0.8, -0.5)), (mast - 0.07, 0.22), (mast - 0.6, 0.22)]))
     return parts
 
 
