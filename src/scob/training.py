@@ -3,11 +3,9 @@
 import contextlib
 import json
 import math
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ import torch
 from torch import Tensor
 
 from scob import checkpoint, methods
-from scob.config import Config, merge, parse_overrides, resolve
+from scob.config import Config
 from scob.draws import seed_key
 from scob.errors import UserError
 from scob.experiment import Data, Experiment, Report, Sight, build, load_data, silent
@@ -24,17 +22,16 @@ from scob.graphs import GraphedStep
 from scob.inference import score_images
 from scob.metrics import evaluate_scores, mean_average_precision
 from scob.model.network import follow
-from scob.parallel import Processes, start
+from scob.parallel import LOST, Processes, start
+from scob.resume import check_same
+from scob.resume import resume_config as resume_config
 from scob.run import RunFolder
 from scob.sampling import Batch, to_device
+from scob.shortage import suggesting
+from scob.stopping import Interrupted as Interrupted
+from scob.stopping import StopRequest
 
-
-class Interrupted(Exception):
-    """The run was asked to stop and has saved everything; `code` is the exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__("interrupted")
-        self.code = code
+AGREE_EVERY = 10  # steps on a GPU: to ask it more often would make the host wait for it
 
 
 class Average:
@@ -81,7 +78,7 @@ class Training:
             "count": 0,
         }
         self.sums: dict[str, Tensor] = {}
-        self.asked_to_stop = 0
+        self.stop = StopRequest()
         self.graphed = self._graphed()
         self.tracker: Any = None
         if experiment.processes.first:
@@ -113,10 +110,17 @@ class Training:
     def save(self) -> None:
         """Write a checkpoint, unless the losses since the last one are not finite."""
         self.check_finite()
-        if self.experiment.processes.first:
-            self.progress["log"] = self.run.log_size()
-            checkpoint.save_checkpoint(self.run.checkpoints, self.progress["step"], self.state(), self.progress)
-        self.experiment.processes.wait()
+        with self.experiment.processes.together():
+            if self.experiment.processes.first:
+                self.progress["log"] = self.run.sync_log()
+                checkpoint.save_checkpoint(self.run.checkpoints, self.progress["step"], self.state(), self.progress)
+                self._drop_bests()
+
+    def _drop_bests(self) -> None:
+        """Weights of earlier best epochs go when no checkpoint that is kept may come back to them."""
+        kept = [checkpoint.progress_of(path) for path in checkpoint.list_checkpoints(self.run.checkpoints)]
+        epochs = {p.get("best_epoch") for p in [*kept, self.progress]}
+        self.run.keep_bests({epoch for epoch in epochs if epoch is not None})
 
     def restore(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
         """Continue from a checkpoint."""
@@ -136,8 +140,8 @@ class Training:
         if self.experiment.processes.first:
             self.run.cut_log(progress["log"])
 
-    def check_finite(self) -> None:
-        """Stop at once on a loss that is not a number, with all of them named."""
+    def check_finite(self, batch: Batch | None = None) -> None:
+        """Stop at once on a loss that is not a number, with all of them named, and the image that is to blame."""
         values = {name: float(total) for name, total in self.sums.items()}
         if all(math.isfinite(v) for v in values.values()):
             return
@@ -145,14 +149,31 @@ class Training:
         named = ", ".join(f"{k}={v / count:g}" for k, v in values.items())
         raise UserError(
             f"a loss is not finite at step {self.progress['step']} ({named}); the last good checkpoint is kept in "
-            f"{self.run.checkpoints}. Try a smaller train.lr_smt, a longer train.warmup, or train.precision=fp32"
+            f"{self.run.checkpoints}. {self._blame(batch)}"
         )
+
+    @torch.no_grad()
+    def _blame(self, batch: Batch | None) -> str:
+        """Whether the backbone's features of this batch are already no numbers, or what to try."""
+        e = self.experiment
+        if batch is not None and (batch.images is not None or e.source.cache is not None):
+            features = e.method.clean_features(batch)
+            bad = ~torch.stack([f.flatten(1).isfinite().all(dim=1) for f in features]).all(dim=0)
+            rows = [int(row) for row in batch.rows[bad] if int(row) < e.plan.count]
+            if rows:
+                name = e.data.train.images.where(rows[0])
+                return (
+                    f"The backbone {e.config.model.backbone} gives features that are no numbers for {len(rows)} of "
+                    f"{len(bad)} images, {name} among them: its weights are damaged or overflow in this precision"
+                )
+        return "Try a smaller train.lr_smt, a longer train.warmup, or train.precision=fp32"
 
     # The loop.
 
     def fit(self) -> None:
         """Train from where the progress stands to the last epoch."""
         e, t = self.experiment, self.experiment.config.train
+        self.stop.later = True
         last_saved = time.monotonic()
         while self.progress["epoch"] < t.epochs:
             epoch, began = self.progress["epoch"], time.monotonic()
@@ -161,16 +182,30 @@ class Training:
             e.method.begin_epoch(epoch)
             for batch in self.batches(epoch, done_before):
                 self.iterate(batch)
-                due = t.checkpoint_steps and self.progress["step"] % t.checkpoint_steps == 0
-                due = due or (t.checkpoint_minutes and time.monotonic() - last_saved > 60 * t.checkpoint_minutes)
-                if due and e.processes.count > 1:  # clocks differ between processes; steps do not
-                    due = bool(t.checkpoint_steps)
-                if self.asked_to_stop or due:
+                late = bool(t.checkpoint_minutes) and time.monotonic() - last_saved > 60 * t.checkpoint_minutes
+                stop, late = self.agree(self.stop.number, late)
+                if stop or late or (t.checkpoint_steps and self.progress["step"] % t.checkpoint_steps == 0):
                     self.save()
                     last_saved = time.monotonic()
-                if self.asked_to_stop:
-                    raise Interrupted(128 + self.asked_to_stop)
-            self.end_epoch(epoch, time.monotonic() - began)
+                if stop:
+                    raise Interrupted(128 + stop)
+            try:
+                self.end_epoch(epoch, time.monotonic() - began)
+            except Interrupted:
+                self.save()  # as before the evaluation, which is made again
+                raise
+        self.save()  # a finished run can be extended
+
+    def agree(self, stop: int, late: bool) -> tuple[int, bool]:
+        """The signal that any process was sent, and whether the first finds a checkpoint late: clocks differ."""
+        p = self.experiment.processes
+        if p.count == 1:
+            return stop, late
+        if p.device.type == "cuda" and self.progress["step"] % AGREE_EVERY:
+            return 0, False
+        asked = torch.tensor([float(stop == 15), float(stop == 2), float(late and p.first)], device=p.device)
+        terminated, broken, late_there = (v > 0 for v in p.total(asked).tolist())
+        return 15 if terminated else 2 if broken else 0, late_there
 
     def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
         """The batches of an epoch on the device, with the images the method looks at."""
@@ -200,22 +235,27 @@ class Training:
         torch.manual_seed(seed_key(t.seed, batch.step, e.processes.rank, "dropout"))
         e.optimiser.begin(batch.step)
         began = time.monotonic()
-        losses = self.graphed(batch) if self.graphed is not None else e.method.step(batch)
+        tried = e.method.step if self.graphed is None and e.processes.count == 1 else None
+        with suggesting(batch, t.batch, tried):
+            losses = self.graphed(batch) if self.graphed is not None else e.method.step(batch)
+        if e.processes.count > 1:
+            losses = dict(zip(losses, e.processes.total(torch.stack(list(losses.values()))).unbind(), strict=True))
         self.average.follow(batch.step)
         for name, value in losses.items():
             self.sums[name] = self.sums[name] + value if name in self.sums else value
         self.progress["step"] += 1
         self.progress["count"] += 1
         if self.progress["step"] % t.log_every == 0 or e.processes.device.type == "cpu":
-            self.check_finite()
+            self.check_finite(batch)
         if self.progress["step"] % t.log_every == 0:
             self._log_step(batch.epoch, began)
+            if t.check_processes:
+                e.processes.check_equal(e.method.state_dict())
 
     def _log_step(self, epoch: int, began: float) -> None:
         e = self.experiment
         count = self.progress["count"]
-        summed = {k: e.processes.collect(v) for k, v in self.sums.items()}
-        means = {k: float(v) / count for k, v in summed.items()}
+        means = {k: float(v) / count for k, v in self.sums.items()}
         factor = e.optimiser.adam.param_groups[0]["lr"]
         now = time.monotonic()
         rate = e.config.train.batch * count / max(1e-9, now - getattr(self, "_last_log", began))
@@ -274,7 +314,18 @@ class Training:
             64,
             e.config.train.flip_test,
             e.processes,
+            self._scored,
         )
+
+    def _scored(self, images: int) -> None:
+        """Between batches of an evaluation: a process alone may stop here, several must stay together."""
+        if self.stop.number and self.experiment.processes.count == 1:
+            raise Interrupted(128 + self.stop.number)
+
+    def close(self) -> None:
+        """End the trackers."""
+        if self.tracker is not None:
+            self.tracker.finish()
 
     def evaluate(self) -> dict[str, float | None]:
         """mAP on the reported split, and on the held-out images by the labels that the run may use for choosing."""
@@ -301,14 +352,18 @@ class Training:
         if self.experiment.processes.first:
             from safetensors.torch import save
 
-            write_atomically(self.run.best_file, save({k: v.cpu().contiguous() for k, v in self._trained().items()}))
+            weights = save({k: v.cpu().contiguous() for k, v in self._trained().items()})
+            write_atomically(self.run.best_file(self.progress["best_epoch"]), weights)
+            self._drop_bests()
 
     def use_best(self) -> None:
         """Put the chosen epoch's weights into the network."""
         from safetensors.torch import load_file
 
         self.experiment.processes.wait()
-        self.experiment.network.load_state_dict(load_file(self.run.best_file), strict=False)
+        self.experiment.network.load_state_dict(
+            load_file(self.run.best_file(self.progress["best_epoch"])), strict=False
+        )
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Evaluate the chosen weights, write the model folder and the summary."""
@@ -338,40 +393,26 @@ class Training:
             summary["evaluate_images"] = len(e.data.evaluate)
         self.report(
             "scores",
-            {"train": self.scores("train"), "observed": e.data.observed.values, "truth": e.data.train.labels.values},
+            {
+                "train": self.scores("train"),
+                "observed": e.data.observed.values,
+                "truth": e.data.train.labels.values,
+                "experiment": e,
+            },
         )
         estimates = e.method.estimates()
-        if e.processes.first:
-            if estimates is not None:
-                names = e.data.observed
-                save_estimates(self.run.path, names.images, names.classes, estimates.cpu().numpy())
-            save_model(self.run.model, e, summary)
-            write_atomically(self.run.summary_file, json.dumps(summary, indent=1))
-        e.processes.wait()
+        with e.processes.together():
+            if e.processes.first:
+                if estimates is not None:
+                    names = e.data.observed
+                    save_estimates(self.run.path, names.images, names.classes, estimates.cpu().numpy())
+                save_model(self.run.model, e, summary)
+                write_atomically(self.run.summary_file, json.dumps(summary, indent=1))
         return summary
 
 
 def number_or_none(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-@contextlib.contextmanager
-def stopping_softly(training: Training) -> Iterator[None]:
-    """SIGTERM and Ctrl-C finish the step, save, and end the run; only the main thread can listen."""
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        training.asked_to_stop = number
-
-    try:
-        before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def train(
@@ -393,24 +434,35 @@ def train(
     """
     run = RunFolder(out)
     processes = processes or start(config.train.device)
-    holding = run.locked() if processes.first else contextlib.nullcontext()
-    with holding:
-        if run.config_file.exists() and not resume:
-            raise UserError(
-                f"{run.path} already holds a run: continue it with --resume {run.path}, or give another --out"
-            )
-        if resume and run.finished:
+    report = report if processes.first else silent
+    with contextlib.ExitStack() as stack:
+        stop = stack.enter_context(StopRequest())
+        stack.enter_context(processes.watching(run.path))
+        with processes.together():
+            if processes.first:
+                stack.enter_context(run.locked())
+                (run.path / LOST).unlink(missing_ok=True)
+                if run.config_file.exists() and not resume:
+                    raise UserError(
+                        f"{run.path} already holds a run: continue it with --resume {run.path}, or give another --out"
+                    )
+        if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
             return run.summary()
         data = data or load_data(config)
-        if processes.first:
-            run.write_config(config)
-            data.drawn.save(run.labels_file)
+        with processes.together():
+            if processes.first:
+                begin(run, config, data, resume)
         found = checkpoint.latest_checkpoint(run.checkpoints) if resume else None
         restored = found[0] if found is not None else None
         experiment = build(config, data, processes, restored, run.path, report, sight)
+        if sight is None:
+            for feed in experiment.feeds.values():
+                stack.callback(feed.close)
         if start_from is not None and found is None:
             start_from(experiment)
         training = loop(experiment, run, report)
+        training.stop = stop
+        stack.callback(training.close)
         if found is not None:
             for complaint in found[2]:
                 report("damaged", {"message": complaint})
@@ -427,45 +479,18 @@ def train(
             },
         )
         began = time.monotonic()
-        with stopping_softly(training):
-            training.fit()
-        summary = training.finish(time.monotonic() - began)
-        for feed in experiment.feeds.values() if sight is None else ():
-            feed.close()
-        if training.tracker is not None:
-            training.tracker.finish()
-    return summary
+        training.fit()
+        return training.finish(time.monotonic() - began)
 
 
-def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
-    """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs."""
-    stored = RunFolder(folder).read_config(known_methods())
-    asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
-    config = resolve(asked, "on the command line", known_methods())
-    changed = differences(stored, config)
-    if changed:
-        raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
-    if extend:
-        key, _, value = extend.partition("=")
-        if key != "epochs" or not value.isdigit() or int(value) < stored.train.epochs:
-            raise UserError(f"--extend takes epochs=N with N of at least {stored.train.epochs}, not {extend!r}")
-        config.train.epochs = int(value)
-    if device:
-        config.train.device = device
-    return config
-
-
-def differences(one: Config, two: Config) -> list[str]:
-    """`key: before -> after` for every setting that differs."""
-    before, after = one.model_dump(mode="json"), two.model_dump(mode="json")
-    found = []
-    for section in sorted({*before, *after}):
-        a, b = before.get(section), after.get(section)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += [f"{section}.{k}: {a.get(k)} -> {b.get(k)}" for k in {**a, **b} if a.get(k) != b.get(k)]
-        elif a != b:
-            found.append(f"{section}: {a} -> {b}")
-    return found
+def begin(run: RunFolder, config: Config, data: Data, resume: bool) -> None:
+    """Write what a run begins with, or check that it is still the same."""
+    if resume and run.config_file.exists():
+        check_same(run, config, data.drawn)
+    run.write_config(config)
+    data.drawn.save(run.labels_file)
+    if run.finished:  # it is being extended; its last checkpoint is where it goes on
+        run.summary_file.unlink()
 
 
 def known_methods() -> list[str]:

@@ -8,7 +8,10 @@ import typer
 from scob.cli.console import complain
 from scob.errors import UserError
 
-VERBS = ("data", "review", "predict", "explain", "evaluate", "reproduce", "thresholds", "recover", "export", "compare")
+VERBS = (
+    "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
+    "reproduce", "bench",
+)  # fmt: skip
 
 
 def build() -> typer.Typer:

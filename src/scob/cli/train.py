@@ -35,7 +35,7 @@ def train(
 ) -> None:
     """Train one method; everything it leaves is in the run folder."""
     from scob.cli.live import Live
-    from scob.people import initialise, next_commands, prepare
+    from scob.people import DEFAULT_BACKBONE, initialise, next_commands, prepare
     from scob.training import Interrupted, resume_config
     from scob.training import train as run
 
@@ -51,8 +51,9 @@ def train(
         config, folder = resume_config(resume, words, extend, device), resume
     elif images is not None:
         folder = out_folder or free_folder(images.stem)
-        chosen = {"backbone": backbone} if backbone else {}
-        prepared = prepare(images, val, device=device or "auto", init=init, out=folder, overrides=words, **chosen)
+        prepared = prepare(
+            images, val, backbone or DEFAULT_BACKBONE, device or "auto", init=init, out=folder, overrides=words
+        )
         config = prepared.config
         tell(prepared, folder)
     else:

@@ -1,0 +1,201 @@
+"""The demo: one label kept an image, four methods on the same frozen backbone, one table, one page."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from scob.cam import activation_maps, masks_of
+from scob.config import Config, merge, parse_overrides, resolve
+from scob.experiment import Data, Experiment, Report, Sight, load_data, look, silent
+from scob.files import write_atomically
+from scob.labels import PRESENT, UNKNOWN, Labels
+from scob.metrics import recovery_metrics
+from scob.model.features import autocast
+from scob.parallel import Processes, start
+from scob.presets import packaged_config
+from scob.training import known_methods, train
+
+METHODS = {"an": "Assume negative", "role": "ROLE", "scob": "Scob", "full": "Full labels (ceiling)"}
+COLUMNS = ("mAP", "OF1", "CF1", "recovered AP", "recovered precision", "recovered recall")
+GALLERY = 12
+
+
+@dataclass
+class Picture:
+    """A training scene for the gallery: what was observed, what Scob gave back, and where it saw it."""
+
+    pixels: NDArray[np.uint8]
+    observed: list[str]
+    recovered: list[tuple[str, float, bool, NDArray[np.bool_]]]  # class, score, whether it is true, mask
+    missed: list[str]
+
+
+@dataclass
+class Demo:
+    """What the demo found: a value for each method, column and seed; curves; pictures."""
+
+    config: Config
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    curves: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    per_class: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    pictures: list[Picture] = field(default_factory=list)
+    pointing: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "settings": self.config.model_dump(mode="json"),
+            "results": self.values,
+            "curves": self.curves,
+            "per_class": self.per_class,
+            "pointing": self.pointing,
+        }
+
+
+def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
+    """configs/demo.yaml with one seed for labels and weights."""
+    tree = merge(packaged_config("demo"), parse_overrides(overrides))
+    return resolve(merge(tree, {"labels": {"seed": seed}, "train": {"seed": seed}}), "the demo", known_methods())
+
+
+def demo(
+    out: Path,
+    seeds: int = 1,
+    overrides: Iterable[str] = (),
+    report_of: Callable[[str, int, Config], Report] | None = None,
+) -> Demo:
+    """Train all four methods on each seed's observed labels; write results.json and report.html under `out`."""
+    from scob.demo_page import page
+
+    words = list(overrides)
+    found = Demo(demo_config(0, words))
+    processes = start(found.config.train.device)
+    for seed in range(seeds):
+        config = demo_config(seed, words)
+        data = load_data(config)
+        sight = look(config, data, processes)
+        for method in METHODS:
+            report = report_of(method, seed, config) if report_of is not None else silent
+            run_method(found, config, method, seed, data, sight, processes, out, report)
+    write_atomically(out / "results.json", json.dumps(found.to_json(), indent=1))
+    write_atomically(out / "report.html", page(found))
+    return found
+
+
+def run_method(
+    found: Demo,
+    config: Config,
+    method: str,
+    seed: int,
+    data: Data,
+    sight: Sight,
+    processes: Processes,
+    out: Path,
+    report: Report,
+) -> None:
+    """One row of one seed."""
+    config = config.model_copy(deep=True)
+    config.method = method
+    if method == "full":  # the same images, every label of them
+        kept = {name: row for row, name in enumerate(data.drawn.images)}
+        rows = [kept[name] for name in data.train.labels.images]
+        observed = data.drawn.select(rows)
+        data = Data(
+            data.train, data.holdout, data.evaluate, data.train.labels, data.holdout_observed, data.drawn, data.k
+        )
+    else:
+        observed = data.observed
+    seen: dict[str, Any] = {}
+
+    def listen(event: str, facts: dict[str, Any]) -> None:
+        if event == "scores":
+            seen.update(facts)
+        report(event, facts)
+
+    summary = train(
+        config, out / "runs" / f"{method}-{seed}", report=listen, data=data, processes=processes, sight=sight
+    )
+    recovered = recovery_metrics(seen["train"], observed.values, data.train.labels.values)
+    at = summary["evaluation"]["at_threshold"]
+    row = (
+        summary["evaluation"]["mAP"], at["OF1"], at["CF1"],
+        recovered.average_precision, recovered.precision, recovered.recall,
+    )  # fmt: skip
+    for column, value in zip(COLUMNS, row, strict=True):
+        found.values.setdefault(method, {}).setdefault(column, []).append(float(value))
+    if seed == 0:
+        found.curves[method] = summary["curve"]
+        found.per_class[method] = summary["evaluation"]["per_class"]
+        if method == "scob":
+            experiment = seen["experiment"]
+            found.pictures = gallery(experiment, observed, seen["train"].numpy())
+            found.pointing = pointing_game(experiment, observed)
+
+
+def class_masks(experiment: Experiment, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Maps and masks of one class an image for training rows, at stage 3: (B, h, w) float, (B, h, w) bool."""
+    e = experiment
+    s = e.config.scob
+    pictures = e.feeds["train"].fetch(rows)
+    off = torch.zeros(len(rows), dtype=torch.bool, device=pictures.device)
+    with torch.no_grad():
+        features = e.source.of(e.source.views.weak(pictures, off))[0]
+    leaves = (features[0].detach().requires_grad_(), features[1].detach().requires_grad_())
+    e.network.eval()
+    with autocast(pictures.device, e.source.precision):
+        logits = e.network.classify(leaves).float()
+    chosen = torch.from_numpy(classes).to(pictures.device)
+    maps = activation_maps(logits, leaves, chosen, s.cam, s.cam_source)
+    return maps, masks_of(maps, s.cam_window, s.gamma_cam)
+
+
+def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32]) -> list[Picture]:
+    """Training scenes with something to give back, spread over the training set; hits and misses alike."""
+    truth = experiment.data.train.labels.values
+    names = observed.classes
+    missing = ((truth == PRESENT) & (observed.values == UNKNOWN)).sum(axis=1)
+    rows = np.flatnonzero(missing >= 1)
+    rows = rows[np.linspace(0, len(rows) - 1, min(GALLERY, len(rows))).astype(int)]
+    made = []
+    for row in rows:
+        unknown = observed.values[row] == UNKNOWN
+        given = [int(c) for c in np.argsort(-scores[row]) if unknown[c] and scores[row, c] >= 0.5]
+        shown = []
+        if given:
+            _, masks = class_masks(experiment, np.full(len(given), row), np.array(given))
+            for c, mask in zip(given, masks[0].cpu().numpy(), strict=True):
+                shown.append((names[c], float(scores[row, c]), bool(truth[row, c] == PRESENT), mask))
+        missed = [names[c] for c in np.flatnonzero((truth[row] == PRESENT) & unknown & (scores[row] < 0.5))]
+        seen = [names[c] for c in np.flatnonzero(observed.values[row] == PRESENT)]
+        made.append(Picture(experiment.data.train.images.load(int(row)), seen, shown, missed))
+    return made
+
+
+def pointing_game(experiment: Experiment, observed: Labels, images: int = 400) -> dict[str, float]:
+    """How often the maximum of the observed label's map (stage 3) lies inside the object, and by chance its area."""
+    masks = experiment.data.train.masks
+    if masks is None:
+        return {}
+    rows = np.flatnonzero((observed.values == PRESENT).any(axis=1))[:images]
+    classes = (observed.values[rows] == PRESENT).argmax(axis=1)
+    hits, areas = [], []
+    for start_row in range(0, len(rows), 64):
+        part, wanted = rows[start_row : start_row + 64], classes[start_row : start_row + 64]
+        maps, _ = class_masks(experiment, part, wanted)
+        heat = maps[0].cpu().numpy()
+        for row, c, one in zip(part, wanted, heat, strict=True):
+            objects = masks.load(int(row))
+            if objects is None or int(c) not in objects.present:
+                continue
+            mask = objects.present[int(c)]
+            y, x = np.unravel_index(one.argmax(), one.shape)
+            height, width = mask.shape
+            hits.append(mask[int((y + 0.5) / one.shape[0] * height), int((x + 0.5) / one.shape[1] * width)])
+            areas.append(mask.mean())
+    hit, area = float(np.mean(hits)), float(np.mean(areas))
+    return {"inside": hit, "by_chance": area, "ratio": hit / area, "images": float(len(hits))}
