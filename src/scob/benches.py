@@ -110,10 +110,13 @@ class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         # Adam's counters and the row choice of the colour changes live in host memory where there is no device.
-        if any(word in str(function) for word in WAITS):
+        name = str(function)
+        indices = args[1] if name.startswith("aten.index") and isinstance(args[1], list | tuple) else ()
+        by_mask = any(isinstance(i, Tensor) and i.dtype == torch.bool for i in indices)  # which must be counted first
+        if by_mask or any(word in name for word in WAITS):
             frames = traceback.extract_stack(limit=16)
             if not any("torch/optim" in f.filename or f.name == "_coloured" for f in frames):
-                self.found.append(str(function))
+                self.found.append(name)
         return function(*args, **(kwargs or {}))
 
 
