@@ -21,7 +21,7 @@ from scob.methods.role import Role
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
 from scob.model.heads import Keep
-from scob.model.network import Network, Projector, Target
+from scob.model.network import Network, Projector, Target, full
 from scob.sampling import Batch
 
 
@@ -216,7 +216,7 @@ class Bootstrap(Role):
     def _masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
         """The other reading of Sec. 3.2: the masked feature must show the class it was masked for."""
         with autocast(clean[0].device, self.source.precision):
-            logits = self.network.classify(clean, masks).float()
+            logits = full(self.network.classify(clean, masks))
         only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
         return bce_observed(logits.sigmoid(), only, batch.weight)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scob.model.backbone import Features
 from scob.model.heads import Keep
-from scob.model.network import Network
+from scob.model.network import Network, full
 
 Maps = tuple[Tensor, Tensor]
 
@@ -20,7 +20,7 @@ def activations(features: Tensor, gradient: Tensor, kind: str = "grad") -> Tenso
     `grad` averages the gradient over space for the channel weights. `grad++` weights each cell's positive gradient
     by g^2 / (2 g^2 + sum(F) g^3) instead (Chattopadhay et al. 2018, for an exponential score).
     """
-    f, g = features.float(), gradient.float()
+    f, g = full(features), full(gradient)
     if kind == "grad":
         weights = g.mean(dim=(2, 3), keepdim=True)
     else:
@@ -56,7 +56,7 @@ def activation_maps(
     is 0). The gradient stops at the features; the graph is kept for the losses.
     """
     picked = logits.gather(1, chosen.clamp(min=0)[:, None])[:, 0] * (chosen >= 0)
-    gradients = torch.autograd.grad(picked.float().sum(), features, retain_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(full(picked).sum(), features, retain_graph=True, allow_unused=True)
     maps = [
         activations(f.detach(), g if g is not None else torch.zeros_like(f), kind)
         for f, g in zip(features, gradients, strict=True)

@@ -59,6 +59,16 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
+def progress_of(path: Path) -> dict[str, Any]:
+    """Only the progress of a checkpoint; {} where the file cannot be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            found: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
+            return found
+    except (SafetensorError, OSError, KeyError, ValueError):
+        return {}
+
+
 def latest_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
     """The newest checkpoint that is whole, and a line for every newer one that was not; None where there is none."""
     complaints: list[str] = []

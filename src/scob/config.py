@@ -134,7 +134,9 @@ class TrainSettings(Section):
     weight_decay: float = setting(0.0, "decoupled weight decay of new layers", 0.0, ge=0)
     seed: int = setting(0, "seed of initial weights and of every draw in training", None)
     device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None)
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the device is fast at it", None)
+    precision: Literal["auto", "fp32", "bf16", "fp64"] = setting(
+        "auto", "auto: bf16 where the device is fast at it; fp64: for checking arithmetic, not for speed", None
+    )
     deterministic: bool = setting(False, "bit-identical runs on a GPU, at a price", None)
     compile: bool = setting(False, "run each step as one CUDA graph (images are kept on the GPU)", None)
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
@@ -151,6 +153,9 @@ class TrainSettings(Section):
     )
     evaluate_every: int = setting(1, "epochs between evaluations; 0 only at the end", 1, ge=0)
     log_every: int = setting(20, "steps between log lines", None, ge=1)
+    check_processes: bool = setting(
+        False, "at each log line, compare weights, estimates and tree over all processes by hash", None
+    )
     checkpoint_minutes: float = setting(5.0, "minutes between checkpoints; 0 for none by time", None, ge=0)
     checkpoint_steps: int = setting(0, "steps between checkpoints; 0 for none by steps", None, ge=0)
 

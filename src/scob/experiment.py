@@ -210,6 +210,10 @@ def look(
     sources = {name: FeatureSource(backbone, views, precision) for name in splits}
     if config.model.calibrate_bn:
         calibrate(sources["train"], feeds["train"], restored, len(data.train), report)
+        processes.copy_first(backbone.state_dict().values())
+    grids = backbone.grids(config.data.size)
+    if precision == "fp64":
+        backbone.double()
     sources["train"].make_fast()
     for source in sources.values():
         source.fast = sources["train"].fast
@@ -218,7 +222,7 @@ def look(
             report("caching", {"split": name, "images": len(feed)})
             place = folder / "features" / name if folder is not None else None
             sources[name].fill(feed.iterate(row_batches(len(feed), 64)), len(feed), t.feature_cache, place)
-    return Sight(backbone, feeds, sources, mean, std, backbone.grids(config.data.size))
+    return Sight(backbone, feeds, sources, mean, std, grids)
 
 
 def build(
@@ -247,6 +251,8 @@ def build(
     problem = make_problem(config, data, sight.grids, plan, processes, report)
     settings = methods.settings_of(config, config.method)
     method = kind(network, problem, sight.sources["train"], config, settings).to(device)
+    if sight.sources["train"].precision == "fp64":
+        method.double()
     for remark in method.remarks():
         report("remark", {"message": remark})
     optimiser = Optimiser(method.groups(), t, plan.steps * t.epochs, processes, device)

@@ -1,16 +1,19 @@
 """Files that are either whole or not there: written beside, flushed to disk, then renamed."""
 
+import contextlib
 import os
 from pathlib import Path
 
 from scob.errors import UserError
+
+PART = ".part"
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Replace `path` by `content`: a reader, or a crash, sees the old file or the new one and nothing between."""
     path = Path(path)
     raw = content.encode() if isinstance(content, str) else content
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as file:
@@ -20,8 +23,16 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         beside.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write; only for a folder that nobody else writes."""
+    for left in folder.glob(f".*{PART}"):
+        with contextlib.suppress(OSError):
+            left.unlink()
 
 
 def sync_folder(folder: Path) -> None:

@@ -68,5 +68,5 @@ def score_images(
         share = -(-count // processes.count)
         padded = torch.zeros(share, classes, device=mine.device)
         padded[: len(mine)] = mine
-        mine = processes.gather(padded)[:count]
+        mine = processes.concatenate(padded)[:count]
     return mine.cpu()

@@ -98,6 +98,6 @@ class InstancePriorityTree(nn.Module):
 
 def by_score_then_age(scores: Tensor, born: Tensor) -> Tensor:
     """One int64 that sorts by float32 score and, where those are equal, the older (smaller `born`) higher."""
-    bits = scores.view(torch.int32).to(torch.int64)
+    bits = scores.to(torch.float32).view(torch.int32).to(torch.int64)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # floats below 0 sort backwards by their bits
     return (ordered << 32) + (0xFFFFFFFF - born)

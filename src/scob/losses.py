@@ -48,6 +48,11 @@ def expected_positive_loss(k_hat: Tensor, k: float, classes: int) -> Tensor:
     return ((k_hat - k) / classes).square()
 
 
+def counted_once(constraint: Tensor, share: float) -> Tensor:
+    """A term that every process has whole: its value is divided among them, its gradient is already (`collect`)."""
+    return constraint if share == 1 else constraint - (1 - share) * constraint.detach()
+
+
 def l_sp(
     p: Tensor,
     estimate: Tensor,
@@ -55,13 +60,14 @@ def l_sp(
     k: float,
     weight: Tensor | None = None,
     collect: Callable[[Tensor], Tensor] = identity,
+    share: float = 1.0,
 ) -> Tensor:
-    """Eq. 11: pseudo multi-label BCE (no gradient to `estimate`), single-positive BCE, distribution constraint."""
-    return (
-        bce(p, estimate.detach(), weight)
-        + bce_observed(p, observed, weight)
-        + expected_positive_loss(expected_positives(p, weight, collect), k, p.shape[1])
-    )
+    """Eq. 11: pseudo multi-label BCE (no gradient to `estimate`), single-positive BCE, distribution constraint.
+
+    The constraint is about the global batch, so every process has the same: `share` (1 / processes) of it counts.
+    """
+    constraint = expected_positive_loss(expected_positives(p, weight, collect), k, p.shape[1])
+    return bce(p, estimate.detach(), weight) + bce_observed(p, observed, weight) + counted_once(constraint, share)
 
 
 def l_class(
@@ -71,9 +77,11 @@ def l_class(
     k: float,
     weight: Tensor | None = None,
     collect: Callable[[Tensor], Tensor] = identity,
+    share: float = 1.0,
 ) -> Tensor:
     """Eq. 12: L_sp symmetric in predictions and estimates."""
-    return (l_sp(p, estimate, observed, k, weight, collect) + l_sp(estimate, p, observed, k, weight, collect)) / 2
+    one = l_sp(p, estimate, observed, k, weight, collect, share)
+    return (one + l_sp(estimate, p, observed, k, weight, collect, share)) / 2
 
 
 def l_cont(

@@ -1,6 +1,7 @@
 """Predicting with an exported model. Nothing here imports torch."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +40,30 @@ class OnnxModel:
             stored = self.session.get_modelmeta().custom_metadata_map
         except Exception as error:  # onnxruntime has an exception for every way a file can be damaged
             raise UserError(f"{path} is damaged or is no ONNX model: {str(error).splitlines()[0]}") from error
-        if stored.get("format") != FORMAT:
-            raise UserError(
-                f"{path} was not made by `scob export` of this version (expected {FORMAT}): export it again"
-            )
-        try:
-            self.classes: tuple[str, ...] = tuple(str(name) for name in json.loads(stored["classes"]))
-            self.thresholds: NDArray[np.float32] = np.array(json.loads(stored["thresholds"]), np.float32)
-            self.preprocessing: dict[str, Any] = json.loads(stored["preprocessing"])
-            self.size = int(self.preprocessing["size"])
-            if self.thresholds.shape != (len(self.classes),) or not self.classes:
-                raise ValueError("classes and thresholds do not fit together")
-        except (KeyError, ValueError, TypeError) as error:
-            raise UserError(f"{path}: its metadata is damaged ({error}): export it again") from error
+        self.classes, self.thresholds, self.preprocessing = read_metadata(stored, path)
+        self.size = int(self.preprocessing["size"])
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, S, S, 3) uint8 -> probabilities (B, L)."""
         planes = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
         found: NDArray[np.float32] = self.session.run([OUTPUT], {INPUT: planes})[0]
         return found
+
+
+def read_metadata(
+    stored: Mapping[str, str], path: Path
+) -> tuple[tuple[str, ...], NDArray[np.float32], dict[str, Any]]:
+    """Classes, thresholds (L,) and preprocessing that an exported file says it has, checked."""
+    if stored.get("format") != FORMAT:
+        raise UserError(f"{path} was not made by `scob export` of this version (expected {FORMAT}): export it again")
+    try:
+        classes = tuple(str(name) for name in json.loads(stored["classes"]))
+        thresholds: NDArray[np.float32] = np.array(json.loads(stored["thresholds"]), np.float32)
+        preprocessing: dict[str, Any] = json.loads(stored["preprocessing"])
+        if thresholds.shape != (len(classes),) or not classes:
+            raise ValueError("classes and thresholds do not fit together")
+        if not 16 <= int(preprocessing["size"]) <= 4096:
+            raise ValueError(f"an input of {preprocessing['size']} pixels")
+    except (KeyError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: its metadata is damaged ({error}): export it again") from error
+    return classes, thresholds, preprocessing

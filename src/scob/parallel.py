@@ -4,13 +4,29 @@
 step differentiates twice and the weights of a batch already sum to 1 over all processes.
 """
 
-from collections.abc import Iterable
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scob.errors import UserError
+
+LOST = ".process-lost"
+
+
+class OtherProcessFailed(SystemExit):
+    """This process stops because another one did; that one says why."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+
+class PeerLost(UserError):
+    """Another process of the run is gone, without a word."""
 
 
 class Processes:
@@ -27,15 +43,29 @@ class Processes:
         """Whether this process writes files."""
         return self.rank == 0
 
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over all processes, without a gradient."""
+        if self.count == 1:
+            return value.detach()
+        summed: Tensor = self.accelerator.reduce(value.detach().clone(), reduction="sum")
+        return summed
+
     def collect(self, value: Tensor) -> Tensor:
         """The sum over all processes, whose gradient flows to this process's part only."""
-        if self.count == 1:
-            return value
-        total: Tensor = self.accelerator.reduce(value.detach(), reduction="sum")
-        return value + (total - value.detach())
+        return value if self.count == 1 else value + (self.total(value) - value.detach())
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Equally many rows of every process, one after another in the order of the processes."""
+        """Every process's rows of a step in the order one process alone would have them (padding comes last).
+
+        A global batch is dealt out like cards, so the parts are put together card by card.
+        """
+        if self.count == 1:
+            return rows
+        dealt = self.concatenate(rows)
+        return dealt.view(self.count, len(rows), *rows.shape[1:]).transpose(0, 1).flatten(0, 1)
+
+    def concatenate(self, rows: Tensor) -> Tensor:
+        """Equally many rows of every process, one process after another."""
         return rows if self.count == 1 else self.accelerator.gather(rows.contiguous())
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
@@ -49,10 +79,77 @@ class Processes:
         for gradient, summed in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(summed.view_as(gradient))
 
+    def copy_first(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite tensors by those of the first process: all begin with the same bits."""
+        if self.count > 1:
+            from torch.distributed import broadcast
+
+            for tensor in tensors:
+                same = tensor.contiguous()
+                broadcast(same, 0)
+                tensor.copy_(same)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What only some processes do (check a folder, write a file): where it fails for one, all of them stop."""
+        failure: BaseException | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        if self.count > 1:
+            failed = self.total(torch.tensor(0.0 if failure is None else 1.0, device=self.device))
+            if failed.item() and failure is None:
+                raise OtherProcessFailed
+        if failure is not None:
+            raise failure
+
+    def check_equal(self, tensors: Mapping[str, Tensor]) -> None:
+        """Compare a hash of each tensor over all processes; a RuntimeError names the first that differs."""
+        if self.count == 1:
+            return
+        names = sorted(tensors)
+        codes = torch.tensor([code_of(tensors[name]) for name in names], dtype=torch.int64, device=self.device)
+        everyone = self.concatenate(codes[None])
+        different = (everyone != everyone[:1]).any(dim=0)
+        if different.any():
+            raise RuntimeError(f"the processes disagree on {names[int(different.int().argmax())]}")
+
     def wait(self) -> None:
         """Until everybody is here."""
         if self.accelerator is not None:
             self.accelerator.wait_for_everyone()
+
+    @contextlib.contextmanager
+    def watching(self, folder: Path) -> Iterator[None]:
+        """Turn a connection that broke, because another process died, into one sentence said by one process.
+
+        Those that are left cannot talk to each other: the first to leave a mark in the run `folder` speaks.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if self.count == 1 or not _is_broken_connection(error):
+                raise
+            with contextlib.suppress(FileExistsError):
+                (folder / LOST).touch(exist_ok=False)
+                raise PeerLost(
+                    f"one of the {self.count} processes of this run died or stopped answering, so all of them stop; "
+                    f"the last checkpoint is kept: go on, with any number of processes, with --resume {folder}"
+                ) from error
+            raise OtherProcessFailed from None
+
+
+def code_of(tensor: Tensor) -> int:
+    """63 bits of the SHA-256 of a tensor's bytes."""
+    raw = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
+    return int.from_bytes(hashlib.sha256(raw).digest()[:8], "big") >> 1
+
+
+def _is_broken_connection(error: RuntimeError) -> bool:
+    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; the words are all there is."""
+    words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
+    return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)
 
 
 def start(device: str = "auto") -> Processes:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scob.config import Config, dump, read_yaml, resolve
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import remove_parts, write_atomically
 from scob.labels import Labels
 
 
@@ -25,11 +25,21 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"
         self.summary_file = self.path / "summary.json"
-        self.best_file = self.path / "best.safetensors"
 
     @property
     def finished(self) -> bool:
         return self.summary_file.is_file()
+
+    def best_file(self, epoch: int) -> Path:
+        """The weights after that epoch, where it was the best so far."""
+        return self.path / f"best-{epoch:06d}.safetensors"
+
+    def keep_bests(self, epochs: set[int]) -> None:
+        """Drop the weights of every other epoch."""
+        wanted = {self.best_file(epoch) for epoch in epochs}
+        for path in self.path.glob("best-*.safetensors"):
+            if path not in wanted:
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -42,10 +52,14 @@ class RunFolder:
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise UserError(
                     f"another process is writing the run folder {self.path}: wait for it, or use --out"
                 ) from None
+            except OSError:  # some network file systems have no locks
+                pass
+            for folder in (self.path, self.checkpoints, self.model):
+                remove_parts(folder)
             yield
         finally:
             os.close(handle)
@@ -61,19 +75,33 @@ class RunFolder:
     def labels(self) -> Labels:
         return Labels.load(self.labels_file)
 
-    def log_size(self) -> int:
-        return self.log_file.stat().st_size if self.log_file.exists() else 0
+    def sync_log(self) -> int:
+        """Put the log on the disk, so that no checkpoint is ahead of it; returns its size in bytes."""
+        if not self.log_file.exists():
+            return 0
+        with self.log_file.open("rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
 
     def cut_log(self, size: int) -> None:
         """Drop what was logged after a checkpoint: it will be logged again, the same."""
-        if self.log_file.exists():
+        found = self.log_file.stat().st_size if self.log_file.exists() else 0
+        if found < size:
+            raise UserError(
+                f"{self.log_file} has {found} bytes, but had {size} when the checkpoint was written: put it back, "
+                "or start the run again in a new folder"
+            )
+        if found:
             with self.log_file.open("r+b") as file:
                 file.truncate(size)
 
     def log(self, record: dict[str, Any]) -> None:
         """Append one JSON line."""
-        with self.log_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        try:
+            with self.log_file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write {self.log_file}: {error.strerror or error}") from error
 
     def records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The log's records, of one kind or all."""

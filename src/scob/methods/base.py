@@ -15,7 +15,7 @@ from scob.masks import MaskBank
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
 from scob.model.heads import Grids, SmtHead
-from scob.model.network import Network
+from scob.model.network import Network, full
 from scob.optimise import Optimiser
 from scob.parallel import Processes
 from scob.sampling import Batch as Batch  # methods import it from here
@@ -107,7 +107,7 @@ class Method(nn.Module):
     def logits(self, features: Features) -> Tensor:
         """The network's answer in full precision, (B, L)."""
         with autocast(features[0].device, self.source.precision):
-            return self.network.classify(features).float()
+            return full(self.network.classify(features))
 
     def observed(self, batch: Batch) -> Tensor:
         """The observed labels of the batch's images, (B, L) int8."""

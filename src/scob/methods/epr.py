@@ -10,7 +10,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from scob.config import Section, setting
-from scob.losses import bce_observed, expected_positive_loss, expected_positives
+from scob.losses import bce_observed, counted_once, expected_positive_loss, expected_positives
 from scob.methods.base import Batch, LossMethod
 
 
@@ -34,6 +34,7 @@ class ExpectedPositives(LossMethod):
         k_hat = expected_positives(p, batch.weight, self.problem.processes.collect)
         # Every process holds the whole constraint, whose gradient reaches its own images: as in Eq. 11.
         constraint = expected_positive_loss(k_hat, self.problem.k, p.shape[1])
+        constraint = counted_once(constraint, 1 / self.problem.processes.count)
         return {
             "observed": bce_observed(p, observed, batch.weight),
             "expected": self.settings.strength * constraint,

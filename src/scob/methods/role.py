@@ -34,7 +34,7 @@ class Role(Method):
         rows = self.estimator.rows(batch.rows)
         loss = l_class(
             logits.sigmoid(), rows.sigmoid(), self.observed(batch), self.problem.k, batch.weight,
-            self.problem.processes.collect,
+            self.problem.processes.collect, 1 / self.problem.processes.count,
         )  # fmt: skip
         return loss, rows
 

@@ -89,6 +89,8 @@ class FeatureSource:
         stacked = torch.cat(views) if len(views) > 1 else views[0]
         if device.type == "cuda" or stacked.shape[-1] >= 32:
             stacked = stacked.contiguous(memory_format=torch.channels_last)
+        if self.precision == "fp64":
+            stacked = stacked.double()
         if self.fast is not None:
             third, fourth = self.fast(stacked.to(torch.bfloat16))
         else:

@@ -13,6 +13,11 @@ from scob.model.backbone import Backbone, Features
 from scob.model.heads import Grids, Head, Keep, build_head
 
 
+def full(x: Tensor) -> Tensor:
+    """Out of half precision; float64, where a run asks for it, stays."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 class Network(nn.Module):
     """Backbone, head and classifier: what a model folder holds and what predicts."""
 
@@ -67,12 +72,12 @@ class Projector(nn.Module):
 
     def query(self, embedding: Tensor) -> Tensor:
         """Online features (B, E) -> unit vectors (B, D)."""
-        return F.normalize(self.layers(embedding).float(), dim=1)
+        return F.normalize(full(self.layers(embedding)), dim=1)
 
     def key(self, embedding: Tensor) -> Tensor:
         """Target features (B, E) -> unit vectors (B, D)."""
         mapped = self.layers(embedding) if self.kind == "map" else embedding
-        return F.normalize(mapped.float(), dim=1)
+        return F.normalize(full(mapped), dim=1)
 
 
 class Target(nn.Module):

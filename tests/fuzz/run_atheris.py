@@ -1,0 +1,70 @@
+"""Coverage-guided fuzzing of one target: `python tests/fuzz/run_atheris.py label_table -runs=1000000`.
+
+Needs `pip install atheris` (not a dependency of Scob). It goes on after a finding: the first input of each kind is kept
+in `--findings FOLDER`, named after the exception and the line of Scob that let it through.
+"""
+
+import hashlib
+import sys
+import traceback
+from pathlib import Path
+
+import atheris
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+PARSERS = ["scob", "csv", "json", "yaml", "xml", "pycocotools", "pydantic"]
+
+
+def main() -> None:
+    name, *options = sys.argv[1:]
+    findings = Path("findings")
+    if options and options[0] == "--findings":
+        findings, options = Path(options[1]), options[2:]
+    import torch  # noqa: F401 (before the instrumentation: only the parsers are to be followed)
+
+    with atheris.instrument_imports(include=PARSERS):
+        import scob.checkpoint
+        import scob.config
+        import scob.data.coco
+        import scob.data.cub
+        import scob.data.images
+        import scob.data.table
+        import scob.data.voc
+        import scob.labels
+        import scob.model.pretrained
+        import scob.onnx_runtime
+        import scob.review.suggestions  # noqa: F401
+
+    from targets import TARGETS, seeds, survives
+
+    corpus = findings / "corpus" / name  # a later round goes on from what this one learnt
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds(name)):
+        (corpus / f"seed{number}").write_bytes(seed)
+    target = TARGETS[name]
+
+    def one(data: bytes) -> None:
+        try:
+            survives(target, data)
+        except Exception as error:
+            keep(findings / name, data, error)
+
+    atheris.Setup([sys.argv[0], str(corpus), "-rss_limit_mb=4096", "-timeout=20", *options], one)
+    atheris.Fuzz()
+
+
+def keep(folder: Path, data: bytes, error: Exception) -> None:
+    """Write down the first input that leads to this exception at this place."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/scob/" in f.filename]
+    place = f"{Path(frames[-1].filename).stem}-{frames[-1].lineno}" if frames else "outside"
+    file = folder / f"{type(error).__name__}-{place}"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        digest = hashlib.sha256(data).hexdigest()[:8]
+        print(f"finding {digest}: {type(error).__name__} at {place}: {str(error)[:200]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,387 @@
+"""What a stranger's file can reach: each target takes bytes, writes them where a user's file would be, and reads it.
+
+A target may return or raise `UserError`. Anything else (another exception, a hang, memory without end) is a finding.
+"""
+
+import atexit
+import base64
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from scob.errors import UserError
+
+Target = Callable[[bytes], None]
+
+
+@cache
+def scratch(name: str) -> Path:
+    """A folder of the target's own, in memory where there is such a place."""
+    shared = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix=f"scob-fuzz-{name}-", dir=shared if shared.is_dir() else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def picture() -> bytes:
+    path = scratch("picture") / "a.png"
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(path)
+    return path.read_bytes()
+
+
+@cache
+def table_folder() -> Path:
+    folder = scratch("table")
+    for name in ("a.jpg", "b.jpg", "c d.png"):
+        (folder / name).write_bytes(picture())
+    return folder
+
+
+def label_table(data: bytes) -> None:
+    """A CSV, TSV or JSON-lines table; the first byte chooses which, and whether bad rows may be skipped."""
+    from scob.data import table
+    from scob.data.source import ReadOptions
+
+    kind = data[0] if data else 0
+    path = table_folder() / f"table{('.csv', '.jsonl', '.tsv')[kind % 3]}"
+    path.write_bytes(data[1:])
+    table.read(path, None, ReadOptions(skip_bad=bool(kind & 4)))
+
+
+@cache
+def voc_folder() -> Path:
+    folder = scratch("voc")
+    for name in ("JPEGImages", "ImageSets/Main", "Annotations"):
+        (folder / name).mkdir(parents=True)
+    (folder / "JPEGImages" / "a.jpg").write_bytes(picture())
+    return folder
+
+
+def voc_annotation(data: bytes) -> None:
+    """An annotation file; the first byte chooses what a difficult object counts as."""
+    from scob.data import voc
+
+    folder, kind = voc_folder(), data[0] if data else 0
+    (folder / "Annotations" / "a.xml").write_bytes(data[1:])
+    voc._labels(folder, "a", "train.txt line 1", voc.CLASSES, ("positive", "negative", "ignore")[kind % 3])
+
+
+def voc_list(data: bytes) -> None:
+    """An image list of VOC."""
+    from scob.data import voc
+    from scob.data.source import ReadOptions
+
+    folder, kind = voc_folder(), data[0] if data else 0
+    (folder / "Annotations" / "a.xml").write_text("<annotation><object><name>cat</name></object></annotation>")
+    (folder / "ImageSets" / "Main" / "train.txt").write_bytes(data[1:])
+    voc.read(folder, None if kind & 1 else "train", ReadOptions(skip_bad=bool(kind & 4)))
+
+
+@cache
+def coco_folder() -> Path:
+    folder = scratch("coco")
+    (folder / "annotations").mkdir()
+    (folder / "train2014").mkdir()
+    for name in ("a.jpg", "b.jpg"):
+        (folder / "train2014" / name).write_bytes(picture())
+    return folder
+
+
+def coco_instances(data: bytes) -> None:
+    """An instances file, and the masks of every image in it."""
+    from scob.data import coco
+    from scob.data.source import ReadOptions
+
+    folder, kind = coco_folder(), data[0] if data else 0
+    (folder / "annotations" / "instances_train2014.json").write_bytes(data[1:])
+    split = coco.read(folder, "train", ReadOptions(skip_bad=bool(kind & 4)))
+    for row in range(min(2, len(split))):
+        assert split.masks is not None
+        split.masks.load(row)
+
+
+def settings(data: bytes) -> None:
+    """A settings file and the words of a command line."""
+    from scob.config import load_config
+
+    path = scratch("settings") / "settings.yaml"
+    whole, _, words = data.partition(b"\0")
+    path.write_bytes(whole)
+    load_config(path, [w for w in words.decode(errors="replace").split("\n") if w], ["role", "an"])
+
+
+@cache
+def model_folder() -> tuple[Path, bytes]:
+    """A model folder that loads, and its config.json."""
+    import torch
+    from transformers import ResNetConfig
+    from transformers.models.resnet.modeling_resnet import ResNetBackbone
+
+    from scob.config import ModelSettings
+    from scob.model.backbone import Backbone, backbone_config
+    from scob.model.network import build_network
+    from scob.model.pretrained import ModelCard, write_model
+
+    torch.manual_seed(0)
+    shape = ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", out_features=["stage1", "stage2"]
+    )
+    backbone = Backbone(ResNetBackbone(shape), "tiny")
+    chosen = ModelSettings(width=8, heads=2, feedforward=8, layers=1, projection=4)
+    grids = backbone.grids(16)
+    network = build_network(backbone, chosen, 2, 16, grids)
+    card = ModelCard(
+        ("cat", "dog"), 16, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (0.5, 0.5), chosen.model_dump(mode="json"), grids,
+        "tiny", backbone_config(backbone), "scob", {"origin": "full", "fingerprint": "0"},
+    )  # fmt: skip
+    folder = scratch("model")
+    write_model(folder, network, card)
+    return folder, (folder / "config.json").read_bytes()
+
+
+def model_card(data: bytes) -> None:
+    """The config.json of a model folder, whole."""
+    from scob.model.pretrained import ModelCard
+
+    folder, _ = model_folder()
+    (folder / "config.json").write_bytes(data)
+    ModelCard.read(folder)
+
+
+def model_load(data: bytes) -> None:
+    """A model folder whose config.json has one value replaced: the first byte says which, the rest is its JSON."""
+    from scob.model.pretrained import load_network
+
+    folder, whole = model_folder()
+    (folder / "config.json").write_bytes(replaced(json.loads(whole), data))
+    load_network(folder)
+
+
+def replaced(tree: Any, data: bytes) -> bytes:
+    """`tree` as JSON with the n-th of its values replaced by other JSON."""
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key in node if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], (dict, list)):
+                walk(node[key])
+
+    walk(tree)
+    node, key = places[(data[0] if data else 0) % len(places)]
+    node[key] = "@@"
+    return json.dumps(tree).encode().replace(b'"@@"', data[1:] or b"null")
+
+
+def onnx_metadata(data: bytes) -> None:
+    """What an ONNX file says of itself: four texts with a NUL between."""
+    from scob.onnx_runtime import read_metadata
+
+    texts = [part.decode(errors="replace") for part in data.split(b"\0")]
+    names = ("classes", "thresholds", "preprocessing", "format")
+    read_metadata({"format": "scob-onnx-1", **dict(zip(names, texts, strict=False))}, Path("model.onnx"))
+
+
+@cache
+def onnx_bytes() -> bytes:
+    import onnx
+    from onnx import TensorProto, helper
+
+    pixels = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 2])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 2])
+    graph = helper.make_graph([helper.make_node("Sigmoid", ["pixels"], ["scores"])], "g", [pixels], [scores])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    stored = {
+        "format": "scob-onnx-1", "classes": '["a", "b"]', "thresholds": "[0.5, 0.5]", "preprocessing": '{"size": 16}',
+    }  # fmt: skip
+    for key, value in stored.items():
+        model.metadata_props.append(onnx.StringStringEntryProto(key=key, value=value))
+    whole: bytes = model.SerializeToString()
+    return whole
+
+
+def onnx_file(data: bytes) -> None:
+    """A whole ONNX file, opened as `scob predict` opens it."""
+    from scob.onnx_runtime import OnnxModel
+
+    path = scratch("onnx") / "model.onnx"
+    path.write_bytes(data)
+    OnnxModel(path, threads=1, device="cpu")
+
+
+def label_file(data: bytes) -> None:
+    """A label file in safetensors form."""
+    from scob.labels import Labels
+
+    path = scratch("labels") / "labels.safetensors"
+    path.write_bytes(data)
+    Labels.load(path)
+
+
+def checkpoint_file(data: bytes) -> None:
+    """A checkpoint."""
+    from scob.checkpoint import read_checkpoint
+
+    path = scratch("checkpoint") / "step-1.safetensors"
+    path.write_bytes(data)
+    read_checkpoint(path)
+
+
+def image(data: bytes) -> None:
+    """An image file."""
+    from scob.data.images import decode
+
+    decode(data, 16)
+
+
+@cache
+def cub_folder() -> Path:
+    folder = scratch("cub")
+    (folder / "attributes").mkdir()
+    (folder / "images").mkdir()
+    (folder / "images" / "a.jpg").write_bytes(picture())
+    return folder
+
+
+def cub_lists(data: bytes) -> None:
+    """The four lists of CUB with a NUL between."""
+    from scob.data import cub
+    from scob.data.source import ReadOptions
+
+    folder, kind = cub_folder(), data[0] if data else 0
+    parts = [*data[1:].split(b"\0"), b"", b"", b"", b""]
+    names = ("images.txt", "train_test_split.txt", "attributes/attributes.txt", "attributes/image_attribute_labels.txt")
+    for name, part in zip(names, parts, strict=False):
+        (folder / name).write_bytes(part)
+    cub.read(folder, None if kind & 1 else "train", ReadOptions(skip_bad=bool(kind & 4)))
+
+
+def suggestions(data: bytes) -> None:
+    """The queue of the review page: suggestions.jsonl and images.json with a NUL between."""
+    from scob.review.suggestions import read_queue
+
+    folder = scratch("review")
+    first, _, second = data.partition(b"\0")
+    (folder / "suggestions.jsonl").write_bytes(first)
+    (folder / "images.json").write_bytes(second or b'{"files": {}}')
+    read_queue(folder)
+
+
+TARGETS: dict[str, Target] = {
+    "label_table": label_table,
+    "voc_annotation": voc_annotation,
+    "voc_list": voc_list,
+    "coco_instances": coco_instances,
+    "cub_lists": cub_lists,
+    "settings": settings,
+    "model_card": model_card,
+    "model_load": model_load,
+    "onnx_metadata": onnx_metadata,
+    "onnx_file": onnx_file,
+    "label_file": label_file,
+    "checkpoint_file": checkpoint_file,
+    "suggestions": suggestions,
+    "image": image,
+}
+
+
+def seeds(name: str) -> list[bytes]:
+    """Inputs that are right, or nearly, for a fuzzer to start from."""
+    coco = {
+        "images": [{"id": 1, "file_name": "a.jpg", "height": 4, "width": 4}],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [
+            {"id": 1, "image_id": 1, "category_id": 1, "iscrowd": 0, "segmentation": [[0, 0, 0, 3, 3, 3]]},
+            {"id": 2, "image_id": 1, "category_id": 1, "iscrowd": 1,
+             "segmentation": {"size": [4, 4], "counts": [8, 8]}},
+            {"id": 3, "image_id": 1, "category_id": 1, "segmentation": {"size": [4, 4], "counts": "88"}},
+        ],
+    }  # fmt: skip
+    suggestion = {
+        "image": "a", "class": "cat", "score": 0.5, "estimate": 0.5, "box": [0, 0, 1, 1], "observed": ["dog"],
+        "nearest": [{"image": "b", "score": 0.1}], "mask": {"size": [4, 4], "counts": "88"},
+    }  # fmt: skip
+    found: dict[str, list[bytes]] = {
+        "label_table": [
+            b"\0image,label,state,split\na.jpg,cat,1,train\nb.jpg,dog,absent,val\n",
+            b"\4image,cat,dog\na.jpg,1,-1\nb.jpg,0,\n",
+            b'\1{"image": "a.jpg", "labels": ["cat"], "absent": ["dog"], "split": "train"}\n',
+            b'\5{"image": "b.jpg", "labels": {"cat": -1}, "label": "dog", "state": 1}\n',
+            b"\2image\tlabel\na.jpg\tcat\n",
+        ],
+        "voc_annotation": [
+            b"\0<annotation><object><name>cat</name><difficult>1</difficult></object></annotation>",
+            b"\2<?xml version='1.0' encoding='utf-16'?><annotation/>",
+            b'\1<!DOCTYPE a [<!ENTITY b "cat">]><a><object><name>&b;</name></object></a>',
+        ],
+        "voc_list": [b"\0a\n", b"\1a 1\n", b"\4../a\n"],
+        "coco_instances": [b"\0" + json.dumps(coco).encode(), b"\4" + json.dumps(coco).encode()],
+        "cub_lists": [b"\0001 a.jpg\n\0001 1\n\0001 has_bill::dagger\n\0001 1 1 3 2.5\n"],
+        "settings": [
+            b"preset: paper\ntrain: {epochs: 3, lr_smt: 4e-5}\n\0train.epochs=3\nmethod=role",
+            b"scob:\n  cam_window: [3, 1]\ndata: {source: scenes}\n",
+            b"role: {a: 1}\nmodel: {head: smt}\n\0scob.tau=.inf",
+        ],
+        "model_card": [_card()],
+        "model_load": [
+            b"\0" + b'["cat", "dog"]', b"\1" + b"16", b"\22" + b"8", b"\46" + b"[4, 8]", b"\50" + b'"bottleneck"',
+        ],
+        "onnx_metadata": [b'["a", "b"]\0[0.5, 0.5]\0{"size": 16}', b'["a"]\0[1]\0{"size": 448, "mean": [0, 0, 0]}'],
+        "onnx_file": [_onnx()],
+        "label_file": [_labels()],
+        "checkpoint_file": [_checkpoint()],
+        "suggestions": [json.dumps(suggestion).encode() + b'\n\0{"root": null, "files": {"a": "a.png"}}'],
+        "image": [picture(), base64.b64decode(b"R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"), _jpeg()],
+    }  # fmt: skip
+    return found[name]
+
+
+def _card() -> bytes:
+    return model_folder()[1]
+
+
+def _onnx() -> bytes:
+    return onnx_bytes()
+
+
+def _labels() -> bytes:
+    from scob.labels import Labels
+
+    path = scratch("labels") / "seed.safetensors"
+    Labels(("cat", "dog"), ("a", "b"), np.array([[1, 0], [-1, 1]], np.int8)).save(path)
+    return path.read_bytes()
+
+
+def _checkpoint() -> bytes:
+    import torch
+
+    from scob.checkpoint import save_checkpoint
+
+    folder = scratch("checkpoint") / "seed"
+    return save_checkpoint(folder, 1, {"a": torch.ones(2), "b": torch.tensor(True)}, {"step": 1}).read_bytes()
+
+
+def _jpeg() -> bytes:
+    path = scratch("picture") / "a.jpg"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
+    return path.read_bytes()
+
+
+def survives(target: Target, data: bytes) -> bool:
+    """Whether the target took the input (False: refused with a sentence); anything else is raised."""
+    try:
+        target(data)
+    except UserError as error:
+        message = str(error)
+        assert message, "an error without a message"
+        assert len(message) < 100_000, "an error nobody can read"
+        return False
+    return True
