@@ -60,8 +60,11 @@ def main() -> None:
         write_onnx(scob, plain)
         quantise(plain, small, samples, metadata(scob, True))
         differences = {"fp32": compare(scob, plain, samples[:2]), "int8": compare(scob, small, samples[:2])}
-        models: dict[str, Scorer] = {"torch eager, channels last": scob, "ONNX fp32": OnnxModel(plain, options.threads, "cpu"),
-                  "ONNX int8": OnnxModel(small, options.threads, "cpu")}  # fmt: skip
+        models: dict[str, Scorer] = {
+            "torch eager, channels last": scob,
+            "ONNX fp32": OnnxModel(plain, options.threads, "cpu"),
+            "ONNX int8": OnnxModel(small, options.threads, "cpu"),
+        }
         pixels = np.resize(samples, (options.batch, options.size, options.size, 3))
         times: dict[str, list[float]] = {name: [] for name in models}
         for number in range(options.rounds + 1):

@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 
 from scob.config import Config, merge, parse_overrides, resolve
-from scob.data.readers import infer_format
-from scob.data.source import Split
+from scob.data.readers import infer_format, read_split
+from scob.data.source import ReadOptions, Split
 from scob.errors import UserError
 from scob.experiment import Data, Experiment, load_data
 from scob.files import write_atomically
@@ -82,6 +82,8 @@ def prepare(
     first = resolve(merge(chosen, given), "on the command line")
     data = load_data(first)
     check_classes(data, source)
+    if val is not None:  # a row that is skipped among the training images is an error where results are reported
+        read_split(str(val), None, ReadOptions(classes=data.drawn.classes))
     sized = merge(chosen, settings_from_data(data, first, place))
     if init is not None:  # what the model was built for stays
         sized["data"]["size"] = first.data.size
