@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from scob.cam import activation_maps, masks_of
 from scob.config import Config, ScobSettings, Section
 from scob.contrast import ImageContrast
-from scob.draws import seed_key, uniform
+from scob.draws import mix_tensor, seed_key, uniform
 from scob.errors import UserError
 from scob.ipt import InstancePriorityTree
 from scob.losses import bce_observed, l_cont
@@ -45,7 +45,7 @@ class Bootstrap(Role):
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
         self.image_contrast: ImageContrast | None = None
         self.needs_images = s.contrast != "none"
-        self.capturable = s.contrast in ("ipt", "none")
+        self.capturable = s.contrast in ("ipt", "random", "none")
         self.needs_positives = objects and s.positive == "class" and source.cache is None
         if objects:
             self.projector = Projector(network.dimension, config.model.projection, config.model.projector)
@@ -181,7 +181,7 @@ class Bootstrap(Role):
         gather = self.problem.processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
         if self.settings.contrast == "random":  # a plain memory bank: the newest stay
-            score = torch.full_like(score, float(batch.step))
+            score = torch.zeros_like(score) + self.tree.inserted
         self.tree.insert(gather(batch.chosen), gather(score), gather(batch.rows), gather(node))
         if masks is not None:
             self.bank.store(gather(batch.rows), (gather(masks[0]), gather(masks[1])), gather(flip))
@@ -204,8 +204,8 @@ class Bootstrap(Role):
         if s.contrast == "ipt":
             nodes, exist = self.tree.top(s.negatives)
         else:
-            lanes = torch.arange(self.tree.classes, device=query.device)
-            salt = seed_key(self.problem.seed, batch.step, "random negatives")
+            salt = seed_key(self.problem.seed, "random negatives")
+            lanes = mix_tensor(torch.arange(self.tree.classes, device=query.device), salt) ^ self.tree.inserted
             nodes, exist = self.tree.random(s.negatives, uniform(lanes, salt, self.tree.capacity))
         classes = torch.arange(len(nodes), device=query.device)
         foreign = batch.chosen[:, None, None] != classes[None, :, None]
