@@ -1,6 +1,7 @@
 """Explaining: maps, masks, boxes and the files they are written to."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_pairs_in_pieces_are_the_maps_of_single_images(small: Small, monkeypatch
         features = model.network.backbone(images)
     rows, classes = torch.tensor([0, 0, 2, 1, 2]), torch.tensor([1, 5, 0, 3, 7])
     whole = pair_maps(model.network, features, rows, classes)
-    monkeypatch.setattr("scob.explain.PAIRS", 2)
+    monkeypatch.setattr(sys.modules["scob.explain"], "PAIRS", 2)
     pieces = pair_maps(model.network, features, rows, classes)
     assert torch.allclose(whole.heat, pieces.heat, atol=1e-5)
     for number, (row, c) in enumerate(zip(rows.tolist(), classes.tolist(), strict=True)):

@@ -4,6 +4,8 @@ The public interface is the names below; each is loaded when first used, so `imp
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
@@ -15,12 +17,43 @@ _HOME = {
     "UserError": "scob.errors",
     "open_split": "scob.data.readers",
     "train": "scob.training",
+    "Scob": "scob.predict",
+    "predict": "scob.predict",
+    "explain": "scob.explain",
+    "thresholds": "scob.thresholds",
+    "recover": "scob.recover",
+    "export": "scob.export",
 }
 
-__all__ = ["Config", "Labels", "UserError", "__version__", "load_config", "open_split", "train"]
+__all__ = [
+    "Config",
+    "Labels",
+    "Scob",
+    "UserError",
+    "__version__",
+    "explain",
+    "export",
+    "load_config",
+    "open_split",
+    "predict",
+    "recover",
+    "thresholds",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'scob' has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    """Keeps `scob.recover` the function: importing the module of that name would put the module in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
