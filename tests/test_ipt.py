@@ -105,7 +105,7 @@ def put(tree: InstancePriorityTree, batch: list[tuple[int, float, int]], step: i
     )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(histories(), st.integers(1, 7))
 def test_contents_and_top_equal_a_heap_a_class(
     history: tuple[int, int, list[list[tuple[int, float, int]]]], count: int
