@@ -7,6 +7,7 @@ Settings that belong to one method (`scob: {...}`, `ll-r: {...}`) are a section 
 
 import contextlib
 import difflib
+import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -17,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scob.errors import UserError
 
 _SAME = object()
+_BRIEF = reprlib.Repr()  # a message quotes what was wrong, not pages of it
+_BRIEF.maxstring = _BRIEF.maxother = 200
 
 
 def setting(default: Any, help: str, paper: Any = _SAME, **limits: Any) -> Any:
@@ -222,8 +225,8 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UserError(f"{word!r} is not a setting: write key=value, as in train.epochs=3")
         try:
-            value = yaml.safe_load(raw) if raw else ""
-        except yaml.YAMLError:
+            value = parse_yaml(raw) if raw else ""
+        except (yaml.YAMLError, ValueError, RecursionError):
             value = raw
         if isinstance(value, str):  # YAML 1.1 reads 4e-5 as a text
             with contextlib.suppress(ValueError):
@@ -249,10 +252,24 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases: a few lines of them can stand for more than memory holds, and settings need none."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed in settings")
+        return super().compose_node(parent, index)
+
+
+def parse_yaml(text: str) -> Any:
+    """One YAML document of plain values."""
+    return yaml.load(text, Loader=_PlainLoader)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file that holds a mapping."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        tree = parse_yaml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"there is no settings file at {path}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -288,7 +305,7 @@ def explain(error: ValidationError, prefix: str = "", keys: Iterable[str] | None
     if first["type"] == "extra_forbidden":
         return f"there is no setting {key!r}.{nearest(key, known_keys() if keys is None else keys)}"
     message = first["msg"][0].lower() + first["msg"][1:]
-    return f"{key} is {first['input']!r}, but {message}"
+    return f"{key} is {_BRIEF.repr(first['input'])}, but {message}"
 
 
 def load_config(path: Path | None, overrides: Iterable[str] = (), methods: Iterable[str] = ()) -> Config:

@@ -49,7 +49,11 @@ class Labels:
                 twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
                 raise UserError(f"the {what} {twice!r} is listed twice")
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "keys", text_keys(self.images))
+        try:
+            text_keys(self.classes)
+            object.__setattr__(self, "keys", text_keys(self.images))
+        except UnicodeEncodeError as error:
+            raise UserError(f"the name {error.object!r} is no text: it holds half a character") from None
 
     def __len__(self) -> int:
         return len(self.images)

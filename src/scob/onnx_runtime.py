@@ -64,6 +64,6 @@ def read_metadata(
             raise ValueError("classes and thresholds do not fit together")
         if not 16 <= int(preprocessing["size"]) <= 4096:
             raise ValueError(f"an input of {preprocessing['size']} pixels")
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{path}: its metadata is damaged ({error}): export it again") from error
     return classes, thresholds, preprocessing

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scob.data.images import ImageFiles, Root, skip_or_raise
+from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
 from scob.data.lists import read_text
 from scob.data.readers import no_such_split
 from scob.data.source import ObjectMasks, ReadOptions, Split
@@ -72,7 +72,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         categories = sorted(coco.dataset["categories"], key=lambda c: int(c["id"]))
         classes = tuple(str(c["name"]) for c in categories)
         column = {int(c["id"]): i for i, c in enumerate(categories)}
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{shown}: the list of categories cannot be read ({error!r})") from error
     if options.classes is not None and options.classes != classes:
         raise UserError(f"{shown}: its categories are not the classes that were asked for")
@@ -81,7 +81,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
     paths: list[str] = []
     notes: list[str] = []
     skipped: list[str] = []
-    dropped: set[int] = set()
+    dropped: set[str] = set()
     for number, entry in enumerate(coco.dataset.get("images", []), 1):
         where = f"{shown} image {number}"
         try:
@@ -92,7 +92,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         except UserError as error:
             skip_or_raise(error, options.skip_bad, skipped)
             if isinstance(entry, dict):
-                dropped.add(entry.get("id", -1))
+                dropped.add(str(entry.get("id", -1)))
             continue
         rows[identity] = len(ids)
         ids.append(f"{name}/{file_name}")
@@ -103,7 +103,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         where = f"{shown} annotation {number}"
         try:
             image_id, category = int(mark["image_id"]), int(mark["category_id"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             skip_or_raise(UserError(f"{where}: it lacks image_id or category_id"), options.skip_bad, skipped)
             continue
         if category not in column:
@@ -111,10 +111,8 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
             skip_or_raise(UserError(strange), options.skip_bad, skipped)
         elif image_id in rows:
             values[rows[image_id], column[category]] = PRESENT
-        elif image_id not in dropped:
-            skip_or_raise(
-                UserError(f"{where}: there is no image with id {image_id}"), options.skip_bad, skipped
-            )
+        elif str(image_id) not in dropped:
+            skip_or_raise(UserError(f"{where}: there is no image with id {image_id}"), options.skip_bad, skipped)
     return Split(
         name=name,
         labels=Labels(classes, tuple(ids), values, "full"),
@@ -133,11 +131,7 @@ def _load(path: Path) -> Any:
         dataset = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON: {error}") from None
-    if (
-        not isinstance(dataset, dict)
-        or not isinstance(dataset.get("images"), list)
-        or "categories" not in dataset
-    ):
+    if not isinstance(dataset, dict) or not isinstance(dataset.get("images"), list) or "categories" not in dataset:
         raise UserError(f"{path} is not a COCO instances file: it lacks images or categories")
     coco = COCO()
     coco.dataset = dataset
@@ -152,7 +146,7 @@ def _load(path: Path) -> Any:
 def _entry(entry: Any, where: str) -> tuple[int, str]:
     try:
         return int(entry["id"]), str(entry["file_name"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UserError(f"{where}: it lacks an id or a file_name") from None
 
 
@@ -174,18 +168,22 @@ class InstanceMasks:
     def load(self, index: int) -> ObjectMasks | None:
         merged: dict[int, NDArray[np.bool_]] = {}
         try:
+            entry = self.coco.imgs[self.ids[index]]
+            height, width = (int(entry[side]) for side in ("height", "width"))
+            if not 0 < height * width <= MAX_PIXELS or min(height, width) < 1:  # before memory is taken for it
+                raise ValueError(f"an image of {height} x {width} pixels")
             for mark in self.coco.imgToAnns.get(self.ids[index], []):
                 if not mark.get("segmentation"):
                     continue
+                drawn = mark["segmentation"]
+                if isinstance(drawn, dict) and list(drawn["size"]) != [height, width]:
+                    raise ValueError(f"a mask of {drawn['size']} on an image of {height} x {width}")
                 mask = self.coco.annToMask(mark).astype(np.bool_)
                 kind = self.column[int(mark["category_id"])]
                 merged[kind] = merged[kind] | mask if kind in merged else mask
-            entry = self.coco.imgs[self.ids[index]]
-            void = np.zeros((int(entry["height"]), int(entry["width"])), np.bool_)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise UserError(
-                f"the masks of COCO image {self.ids[index]} cannot be read ({error!r})"
-            ) from error
+            void = np.zeros((height, width), np.bool_)
+        except Exception as error:  # pycocotools raises whatever a damaged mask makes it raise
+            raise UserError(f"the masks of COCO image {self.ids[index]} cannot be read ({error!r})") from error
         return ObjectMasks(merged, void)
 
 

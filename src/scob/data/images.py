@@ -164,6 +164,10 @@ class Root:
             raise UserError(f"{where}: {name!r} is no file name")
         path = os.path.normpath(os.path.join(self.folder, name))  # noqa: PTH118 (Path keeps '..')
         try:
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            raise UserError(f"{where}: {name!r} is no file name: it holds half a character") from None
+        try:
             mode = os.lstat(path).st_mode
             if not self._holds(path, linked=stat.S_ISLNK(mode)):
                 raise UserError(

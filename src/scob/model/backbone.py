@@ -127,8 +127,10 @@ def backbone_from_config(config: Mapping[str, Any], name: str, freeze: str = "al
     try:
         made = AutoConfig.for_model(**config)
         return Backbone(_backbone_class(made)(made), name, freeze)
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise UserError(f"the stored backbone configuration cannot be used: {error}") from error
+    except UserError:
+        raise
+    except Exception as error:  # transformers has an exception of its own for many a wrong value
+        raise UserError(f"the stored backbone configuration cannot be used: {_first_line(error)}") from error
 
 
 def backbone_config(backbone: Backbone) -> dict[str, Any]:

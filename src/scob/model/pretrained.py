@@ -1,6 +1,7 @@
 """The model folder: config.json and model.safetensors, all that is needed to predict, and a card for people."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ class ModelCard:
             stored = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise UserError(f"{folder} is not a model folder: it holds no config.json") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{file} cannot be read: {error}") from error
         if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
             raise UserError(
@@ -67,7 +68,7 @@ class ModelCard:
             sane = sane and len(card.thresholds) == len(card.classes) and 0 < len(card.classes) <= 1_000_000
             if not sane:
                 raise ValueError("sizes do not fit together")
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UserError(f"{file} is damaged: {error}") from error
         return card
 
@@ -131,9 +132,15 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
         raise UserError(f"{folder} holds no model.safetensors") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{folder / 'model.safetensors'} is damaged: {error}") from error
-    settings = ModelSettings.model_validate(card.model)
-    backbone = backbone_from_config(card.backbone, card.backbone_name, "all")
-    network = rebuild(backbone, settings, card)
+    try:
+        settings = ModelSettings.model_validate(card.model)
+        check_sizes(card, {name: tuple(tensor.shape) for name, tensor in weights.items()})
+        network = rebuild(backbone_from_config(card.backbone, card.backbone_name, "all"), settings, card)
+    except UserError:
+        raise
+    except Exception as error:  # transformers has an exception of its own for many a wrong number
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"{folder / 'config.json'} describes a model that cannot be built: {reason}") from error
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
@@ -141,6 +148,39 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
             f"{folder}: weights and config.json do not belong together: {str(error).splitlines()[-1].strip()}"
         ) from error
     return network.to(device).eval(), card
+
+
+def check_sizes(card: ModelCard, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """A ValueError where the card asks for more than its weights are, before any memory is taken for it.
+
+    Numbers are bounded first (no depth beyond the number of tensors, no width beyond 65,536); then the network is
+    laid out without memory and compared, tensor by tensor.
+    """
+
+    def bound(node: Any, key: str) -> None:
+        inside = node.items() if isinstance(node, dict) else ((key, value) for value in node)
+        for name, value in inside:
+            if isinstance(value, dict | list):
+                bound(value, str(name))
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                deep = "layers" in str(name) or "depth" in str(name)
+                if value > (len(shapes) if deep else 65_536):
+                    raise ValueError(f"{name} is {value}, more than the weights hold")
+
+    for part in (card.model, card.backbone, card.head or {}, {"grids": [list(g) for g in card.grids]}):
+        bound(part, "")
+    with torch.device("meta"):
+        laid_out = rebuild(
+            backbone_from_config(card.backbone, card.backbone_name, "all"),
+            ModelSettings.model_validate(card.model),
+            card,
+        )
+    for name, tensor in laid_out.state_dict().items():
+        if shapes.get(name) != tuple(tensor.shape):
+            raise ValueError(
+                f"weights and config.json do not belong together: {name} should be {tuple(tensor.shape)}, "
+                f"but the file holds {shapes.get(name)}"
+            )
 
 
 def rebuild(backbone: Backbone, settings: ModelSettings, card: ModelCard) -> Network:
