@@ -80,13 +80,12 @@ def prepare(
         chosen = merge(chosen, settings_of_model(Path(init), out))
     given = parse_overrides(overrides)
     first = resolve(merge(chosen, given), "on the command line")
+    body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
     data = load_data(first)
     check_classes(data, source)
     if val is not None:  # a row that is skipped among the training images is an error where results are reported
         read_split(str(val), None, ReadOptions(classes=data.drawn.classes))
-    sized = merge(chosen, settings_from_data(data, first, place))
-    if init is not None:  # what the model was built for stays
-        sized["data"]["size"] = first.data.size
+    sized = merge(settings_from_data(data, first, place, body.channels), chosen)
     config = resolve(merge(sized, given), "on the command line")
     k, why = expected_positives(data)
     if not config.labels.k:
@@ -101,7 +100,7 @@ def prepare(
     )  # fmt: skip
     remark(made, present)
     if estimate:
-        made.seconds = estimate_seconds(made, place)
+        made.seconds = estimate_seconds(made, body, place)
     return made
 
 
@@ -140,18 +139,22 @@ def check_classes(data: Data, source: str | Path) -> None:
         )
 
 
-def settings_from_data(data: Data, config: Config, device: torch.device) -> dict[str, Any]:
-    """Input size, batch, epochs, holdout and memory, from how many images there are and how large."""
+def settings_from_data(data: Data, config: Config, device: torch.device, channels: tuple[int, int]) -> dict[str, Any]:
+    """Input size, batch, epochs, holdout and memory, from how many images there are, how large, and the backbone."""
     count, classes = len(data.drawn), len(data.drawn.classes)
     size = input_size(data.train, 448 if device.type == "cuda" else 224)
     aside = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
     cells = (size // 16) ** 2 * 1024 + (size // 32) ** 2 * 2048
     fits = 2 * 4 * cells * count < CACHE_BYTES
+    # A head wider than what it reads learns nothing more and takes a CPU hours: 512 for a ResNet-50, 128 for drawings.
+    width = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
     return {
+        "model": {"width": width, "feedforward": 4 * width},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         # The tree of a class shrinks where there are thousands of them.
         "scob": {"capacity": max(4, min(80, TREE_NUMBERS // (classes * config.model.projection)))},
         "train": {
+            "lr_smt": {512: 4e-5, 256: 1e-4}.get(width, 5e-4),  # a narrow head bears, and needs, a higher rate
             "batch": 8 if count < 200 else 32 if count > 20000 else 16,
             "epochs": int(np.clip(round(12 * (3000 / count) ** 0.5), 5, 30)),
             "holdout": aside,
@@ -206,10 +209,10 @@ def remark(made: Prepared, present: np.ndarray[Any, Any]) -> None:
         made.notes.append(f"the label estimator will take {rows / 2**30:.1f} GiB of memory")
 
 
-def estimate_seconds(made: Prepared, device: torch.device) -> float:
+def estimate_seconds(made: Prepared, backbone: Backbone, device: torch.device) -> float:
     """Seconds the run will take, from the quickest of three steps timed on this device."""
     config = made.config
-    backbone = load_backbone(config.model.backbone, config.model.freeze).to(device)
+    backbone = backbone.to(device)
     network = build_network(backbone, config.model, made.classes, config.data.size).to(device)
     images = torch.zeros(config.train.batch, 3, config.data.size, config.data.size, device=device)
     views = 1 if config.train.feature_cache != "none" else 3
