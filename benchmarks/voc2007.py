@@ -159,8 +159,8 @@ def begin(wanted: list[tuple[str, list[str]]], args: argparse.Namespace, results
             print(
                 f"{name:28s} last {found['last']:.2f} held-out {found['held_out_full']:.2f} (epoch "
                 f"{found['held_out_full_epoch']}) obs {found['held_out_observed']:.2f} | holdout last "
-                f"{found['holdout_last']:.2f} best {found['holdout_best']:.2f} | rec {found.get('recovery_ap', 0):.1f} | "
-                f"{found['seconds']:.0f}s | {' '.join(found['words'])}",
+                f"{found['holdout_last']:.2f} best {found['holdout_best']:.2f} | "
+                f"rec {found.get('recovery_ap', 0):.1f} | {found['seconds']:.0f}s | {' '.join(found['words'])}",
                 flush=True,
             )
 
