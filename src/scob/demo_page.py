@@ -33,7 +33,8 @@ th:first-child, td:first-child { text-align: left; } tr.ours { font-weight: 600;
 .scene { background: var(--card); border: 1px solid var(--line); border-radius: 8px; overflow: hidden; }
 .scene img { width: 100%; image-rendering: auto; display: block; }
 .scene div { padding: 8px 12px 12px; font-size: 14px; }
-.tag { display: inline-block; padding: 1px 8px; border-radius: 10px; margin: 2px 4px 2px 0; border: 1px solid var(--line); }
+.tag { display: inline-block; padding: 1px 8px; border-radius: 10px; margin: 2px 4px 2px 0; }
+.tag { border: 1px solid var(--line); }
 .wrong { text-decoration: line-through; opacity: .75; }
 """
 
@@ -48,8 +49,8 @@ def page(found: Demo) -> str:
         f"<h1>One label an image in, every label out</h1><p>{intro(found)}</p>",
         "<h2>Results</h2>",
         results_table(found),
-        f"<p>Scob closes <b>{share:.0f}%</b> of the distance from ROLE to full labels. Recovered labels are measured over "
-        "the entries of the training images that were unknown, precision and recall at 0.5. The epoch was chosen on "
+        f"<p>Scob closes <b>{share:.0f}%</b> of the distance from ROLE to full labels. Recovered labels are measured "
+        "over the entries of the training images that were unknown, precision and recall at 0.5. The epoch was chosen on "
         f"held-out training images by {config.train.holdout_labels} labels; the reported split was not looked at.</p>",
         "<h2>While training</h2>",
         figure(curves(found)),
@@ -73,8 +74,8 @@ def intro(found: Demo) -> str:
     seeds = len(found.values["scob"]["mAP"])
     train = found.config.train
     return (
-        f"Drawn scenes show one to five kinds of objects each; one label an image was kept. Four methods were trained for "
-        f"{train.epochs} epochs on the same labels, views and frozen backbone, with {seeds} "
+        "Drawn scenes show one to five kinds of objects each; one label an image was kept. Four methods were trained "
+        f"for {train.epochs} epochs on the same labels, views and frozen backbone, with {seeds} "
         f"seed{'s' if seeds > 1 else ''}."
     )
 
@@ -153,7 +154,8 @@ def scene(picture: Picture) -> str:
         tags += f"<span class='tag{mark}' style='border-color:{colour}'>{html.escape(name)} {score:.2f}</span>"
     missed = f"<div class='soft'>missed: {html.escape(', '.join(picture.missed))}</div>" if picture.missed else ""
     masks = [m for _, _, _, m in picture.recovered]
-    return f"<div class='scene'><img alt='scene' src='{data_url(overlay(picture.pixels, masks))}'><div>{tags}{missed}</div></div>"
+    shown = data_url(overlay(picture.pixels, masks))
+    return f"<div class='scene'><img alt='scene' src='{shown}'><div>{tags}{missed}</div></div>"
 
 
 def overlay(pixels: NDArray[np.uint8], masks: list[NDArray[np.bool_]]) -> Image.Image:
