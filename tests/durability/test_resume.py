@@ -1,0 +1,154 @@
+"""Going on: from the newest checkpoint that is whole, with the settings and data of the beginning, or further."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from struck import bytes_lost, records
+
+from scob import checkpoint
+from scob.errors import UserError
+from scob.labels import Labels
+from scob.resume import resume_config
+from scob.training import Training, train
+
+SAVING = "train.checkpoint_steps=4"
+
+
+class Broken(Exception):
+    pass
+
+
+def broken_at(step: int) -> Any:
+    """A report that ends the run after that step."""
+
+    def report(event: str, facts: dict[str, object]) -> None:
+        if event == "step" and facts["step"] == step:
+            raise Broken
+
+    return report
+
+
+@pytest.fixture
+def begun(configure: Any, scenes_of: Any, tmp_path: Path) -> tuple[Any, Any, Path]:
+    """A run that ended after step 11 of 20, with checkpoints of steps 4 and 8."""
+    config = configure(SAVING)
+    data, run = scenes_of(config), tmp_path / "run"
+    with pytest.raises(Broken):
+        train(config, run, data=data, report=broken_at(11))
+    return config, data, run
+
+
+@pytest.mark.parametrize("damage", ["a bit flipped", "cut short", "emptied", "overwritten"])
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
+    begun: Any, run_small: Any, faults: Any, damage: str
+) -> None:
+    config, data, run = begun
+    newest = checkpoint.list_checkpoints(run / "checkpoints")[-1]
+    raw = bytearray(newest.read_bytes())
+    complaints: list[object] = []
+    with faults.inject(f"checkpoint {damage}") as fault:
+        if damage == "a bit flipped":
+            raw[len(raw) // 2] ^= 16
+        newest.write_bytes({"cut short": raw[:-100], "emptied": b"", "overwritten": b"\0" * len(raw)}.get(damage, raw))
+
+        def report(event: str, facts: dict[str, object]) -> None:
+            if event == "damaged":
+                complaints.append(facts["message"])
+
+        train(config, run, resume=True, data=data, report=report)
+        assert len(complaints) == 1
+        assert newest.name in str(complaints[0])
+        fault.lost = bytes_lost(run_small(SAVING), run)
+        assert fault.lost == 0
+
+
+def test_changed_settings_are_refused_with_the_difference(begun: Any) -> None:
+    config, data, run = begun
+    with pytest.raises(UserError, match=r"scob\.tau: 0\.2 -> 0\.5.*resume it without"):
+        resume_config(run, ["scob.tau=0.5"])
+    changed = config.model_copy(deep=True)
+    changed.train.batch = 4
+    with pytest.raises(UserError, match=r"train\.batch: 8 -> 4"):
+        train(changed, run, resume=True, data=data)
+    assert resume_config(run, ["train.epochs=4", "data.workers=1"]).data.workers == 1  # the same, and a harmless one
+
+
+def test_changed_data_is_refused(begun: Any, configure: Any, scenes_of: Any) -> None:
+    config, data, run = begun
+    other = data.drawn
+    values = other.values.copy()
+    values[0] = np.roll(values[0], 1)
+    from dataclasses import replace
+
+    moved = replace(data, drawn=Labels(other.classes, other.images, values))
+    with pytest.raises(UserError, match="no longer those"):
+        train(config, run, resume=True, data=moved)
+
+
+def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
+    _, data, run = begun
+    with pytest.raises(UserError, match="at least 4"):
+        resume_config(run, [], "epochs=3")
+    longer = resume_config(run, [], "epochs=6")
+    assert train(longer, run, resume=True, data=data)["epochs"] == 6
+    assert [r["epoch"] for r in records(run) if r["kind"] == "epoch"] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_finished_run_can_be_extended_and_killed_on_the_way(
+    configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path
+) -> None:
+    config = configure(SAVING)
+    whole, struck = tmp_path / "whole", tmp_path / "struck"
+    for run in (whole, struck):
+        shutil.copytree(run_small(SAVING), run)
+    longer = resume_config(whole, [], "epochs=6")
+    data = scenes_of(config)
+    assert train(longer, whole, resume=True, data=data)["epochs"] == 6
+    with pytest.raises(Broken):
+        train(longer, struck, resume=True, data=data, report=broken_at(26))
+    assert not (struck / "summary.json").exists()
+    train(resume_config(struck), struck, resume=True, data=data)
+    assert bytes_lost(whole, struck) == 0
+    assert train(longer, whole, resume=True, data=data) == json.loads((whole / "summary.json").read_text())
+
+
+def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
+    configure: Any, scenes_of: Any, tmp_path: Path
+) -> None:
+    """The run is broken after an epoch was written as the best, before a checkpoint says so."""
+    words = ("train.holdout=0.25", "train.checkpoint_steps=4", "train.epochs=3")
+    config = configure(*words)
+    data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
+    train(config, whole, data=data)
+
+    class Falls(Training):
+        def _keep_best(self) -> None:
+            super()._keep_best()
+            if self.progress["epoch"] == 1:
+                raise Broken
+
+    try:
+        train(config, run, data=data, loop=Falls)
+    except Broken:
+        (run / "best-000001.safetensors").write_bytes(b"not what the checkpoint knows")
+        train(config, run, resume=True, data=data)
+    assert bytes_lost(whole, run) == 0
+
+
+def test_a_log_that_was_cut_is_named(begun: Any) -> None:
+    config, data, run = begun
+    (run / "metrics.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"metrics\.jsonl has 0 bytes, but had"):
+        train(config, run, resume=True, data=data)
+
+
+def test_parts_left_by_a_killed_process_are_swept_up(begun: Any) -> None:
+    config, data, run = begun
+    left = run / "checkpoints" / ".step-000000012.safetensors.4711.part"
+    left.write_bytes(b"half")
+    train(config, run, resume=True, data=data)
+    assert not left.exists()
