@@ -1,5 +1,6 @@
 """`scob train`: from settings, or straight from somebody's images, to a run folder with a model in it."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,9 +72,16 @@ def train(
             )
         except Interrupted as stop:
             live.stop()
-            err.print(f"Stopped and saved. Go on with: scob train --resume {escape(str(folder))}")
+            if speaks():
+                err.print(f"Stopped and saved. Go on with: scob train --resume {escape(str(folder))}", soft_wrap=True)
             raise typer.Exit(stop.code) from None
-    show(summary, folder, next_commands(folder))
+    if speaks():
+        show(summary, folder, next_commands(folder))
+
+
+def speaks() -> bool:
+    """Whether this process prints: of several that `accelerate launch` or `torchrun` started, the first."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def read_settings(words: list[str], backbone: str, device: str) -> "Config":

@@ -1,0 +1,200 @@
+"""Two and three processes over gloo: one run, whoever computes it."""
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from struck import ENVIRONMENT, SCOB, launched, records
+
+from scob.checkpoint import latest_checkpoint
+from scob.labels import Labels
+from scob.sampling import Plan
+
+PRECISE = ("train.precision=fp64", "model.dropout=0", "train.check_processes=true", "train.epochs=2")
+PRECISE += ("train.checkpoint_steps=2",)
+
+
+def finish(command: list[str], timeout: float = 400) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
+
+
+def compare(one: Path, other: Path) -> float:
+    """The largest difference of weights, moments, estimates, tree and masks."""
+    found = [latest_checkpoint(run / "checkpoints") for run in (one, other)]
+    assert found[0] is not None
+    assert found[1] is not None
+    first, second = found[0][0], found[1][0]
+    assert first.keys() == second.keys()
+    largest = 0.0
+    for name, tensor in first.items():
+        # Padding is inserted too, into no class, and moves the tree's clock; its order, scores and ids are compared.
+        if name in ("method.tree.inserted", "method.tree.priority"):
+            continue
+        a, b = tensor.double(), second[name].double()
+        if name.startswith("method.estimator."):  # the last row takes the gradients of padding: none
+            a, b = a[:-1], b[:-1]
+        difference = np.nan_to_num((a - b).abs().numpy(), posinf=0)  # empty slots are -inf in both
+        assert (a.isinf() == b.isinf()).all(), name
+        largest = max(largest, float(difference.max()) if difference.size else 0.0)
+    return largest
+
+
+@pytest.fixture(scope="module")
+def alone(small_words: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One process, batch 8."""
+    run = tmp_path_factory.mktemp("alone") / "run"
+    done = finish([str(SCOB), "train", *small_words, *PRECISE, "--out", str(run)])
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_several_processes_make_the_same_updates_as_one(
+    small_words: tuple[str, ...], alone: Path, tmp_path: Path, count: int
+) -> None:
+    """The global batch of 8 is dealt out, and the ranks' hashes are compared at every step on the way."""
+    run = tmp_path / "run"
+    done = finish(launched(count, "train", *small_words, *PRECISE, "--out", str(run)))
+    assert done.returncode == 0, done.stderr
+    assert compare(alone, run) < 1e-5
+    for a, b in zip(records(alone), records(run), strict=True):
+        assert a.keys() == b.keys()
+        assert all(a[k] == pytest.approx(b[k], abs=1e-6) for k in a if isinstance(a[k], float))
+    assert done.stdout.count("Done") <= 1  # one process speaks
+
+
+@pytest.mark.slow
+def test_accelerate_launches_it_too(small_words: tuple[str, ...], alone: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes=2", "--num_machines=1"]
+    command += ["--mixed_precision=no", "--dynamo_backend=no", "--num_cpu_threads_per_process=1", str(SCOB)]
+    done = finish([*command, "train", *small_words, *PRECISE, "--out", str(run)])
+    assert done.returncode == 0, done.stderr
+    assert compare(alone, run) < 1e-5
+
+
+def test_three_processes_share_ten_images_without_repeating_or_losing_one() -> None:
+    labels = Labels(("a", "b"), tuple("0123456789"), np.tile(np.array([[1, 0], [0, 1]], np.int8), (5, 1)))
+    for batch in (1, 2, 3, 4, 7, 10, 16):
+        for epoch in range(3):
+            seen: list[int] = []
+            whole = [list(b.rows) for b in Plan(labels, batch, seed=1).epoch(epoch)]
+            for number, shares in enumerate(
+                zip(*(Plan(labels, batch, 1, rank, 3, pad=True).epoch(epoch) for rank in range(3)), strict=True)
+            ):
+                assert len({len(share.rows) for share in shares}) == 1
+                real = [int(row) for share in shares for row, w in zip(share.rows, share.weight, strict=True) if w]
+                assert sorted(real) == sorted(int(row) for row in whole[number])
+                assert sum(float(share.weight.sum()) for share in shares) == pytest.approx(1)
+                seen += real
+            assert sorted(seen) == list(range(10))
+
+
+def test_draws_do_not_depend_on_the_number_of_processes() -> None:
+    labels = Labels(("a", "b"), tuple("0123456789"), np.ones((10, 2), np.int8))
+
+    def draws(count: int) -> dict[int, tuple[int, int, int]]:
+        found = {}
+        for rank in range(count):
+            for share in Plan(labels, 4, 7, rank, count, pad=count > 1).epoch(2):
+                for row, key, chosen, positive in zip(
+                    share.rows, share.keys, share.chosen, share.positives, strict=True
+                ):
+                    if row < 10:
+                        found[int(row)] = (int(key), int(chosen), int(positive))
+        return found
+
+    assert draws(1) == draws(2) == draws(3)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a launcher started."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return sorted(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_with_another_number(
+    small_words: tuple[str, ...], tmp_path: Path, faults: Any, victim: int
+) -> None:
+    run = tmp_path / "run"
+    words = [*small_words, *PRECISE, "train.epochs=300"]
+    with faults.inject("one of two processes killed") as fault:
+        process = subprocess.Popen(
+            launched(2, "train", *words, "--out", str(run)), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        )
+        end = time.monotonic() + 300
+        while not list((run / "checkpoints").glob("step-*")) and time.monotonic() < end:
+            time.sleep(0.05)
+            assert process.poll() is None
+        os.kill(children(process.pid)[victim], signal.SIGKILL)
+        struck = time.monotonic()
+        said = process.communicate(timeout=120)[1]
+        assert time.monotonic() - struck < 60
+        assert process.returncode != 0
+        assert len(re.findall(r"one of the 2 processes of\s+this\s+run\s+died", said)) <= 1
+        assert "--resume" in said
+        assert not children(process.pid)
+        kept = latest_checkpoint(run / "checkpoints")
+        assert kept is not None
+        step = kept[1]["step"]
+        # On one process from here: it goes on where the two were.
+        resumed = subprocess.Popen([str(SCOB), "train", "--resume", str(run)], env=ENVIRONMENT, stderr=subprocess.PIPE)
+        while time.monotonic() < end + 300:
+            found = latest_checkpoint(run / "checkpoints")
+            if found is not None and found[1]["step"] > step + 2:
+                break
+            assert resumed.poll() is None
+            time.sleep(0.2)
+        resumed.send_signal(signal.SIGTERM)
+        assert resumed.wait(60) == 143
+        steps = [r["step"] for r in records(run) if r["kind"] == "step"]
+        fault.lost = sum(a + 1 != b for a, b in itertools.pairwise(steps))
+        assert fault.lost == 0
+
+
+@pytest.mark.slow
+def test_a_run_of_two_processes_can_be_finished_by_three_or_by_one(
+    small_words: tuple[str, ...], alone: Path, tmp_path: Path, faults: Any
+) -> None:
+    run = tmp_path / "run"
+    with faults.inject("number of processes changed") as fault:
+        process = subprocess.Popen(
+            launched(2, "train", *small_words, *PRECISE, "--out", str(run)),
+            env=ENVIRONMENT, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        end = time.monotonic() + 300
+        while not list((run / "checkpoints").glob("step-*")) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=120)[1]
+        assert not (run / "summary.json").exists(), said
+        done = finish(launched(3, "train", "--resume", str(run)))
+        assert done.returncode == 0, done.stderr
+        assert compare(alone, run) < 1e-5
+        fault.lost = len(records(alone)) - len(records(run))
+        assert fault.lost == 0
+
+
+@pytest.mark.slow
+def test_what_one_process_refuses_all_refuse(small_words: tuple[str, ...], alone: Path) -> None:
+    done = finish(launched(2, "train", *small_words, *PRECISE, "--out", str(alone)), 200)
+    assert done.returncode != 0
+    assert done.stderr.count("already holds a run") == 1
