@@ -16,6 +16,7 @@ from scob.errors import UserError
 
 Progress = Callable[[str, int, int], None]  # what, bytes done, bytes in all (0: not known)
 TRIES = 5
+MOST_GROWTH = 200
 _BLOCK = 1 << 20
 
 
@@ -142,8 +143,10 @@ def unpack(path: Path, into: Path, progress: Progress | None = None) -> None:
             _unpack_zip(path, into, progress)
         else:
             with tarfile.open(path) as archive:
-                size = path.stat().st_size
+                size, grown = path.stat().st_size, 0
                 for number, member in enumerate(archive):
+                    grown += member.size
+                    _check_growth(grown, size)
                     archive.extract(member, into, filter="data")
                     if progress is not None and number % 100 == 0:
                         progress(f"unpack {path.name}", min(member.offset, size), size)
@@ -151,10 +154,17 @@ def unpack(path: Path, into: Path, progress: Progress | None = None) -> None:
         raise UserError(f"{path} cannot be unpacked: {error}") from error
 
 
+def _check_growth(unpacked: int, packed: int) -> None:
+    """A ValueError for an archive that is all air: pictures hardly shrink, text shrinks by ten or twenty."""
+    if unpacked > MOST_GROWTH * packed + _BLOCK:
+        raise ValueError(f"it unpacks to more than {MOST_GROWTH} times its own size")
+
+
 def _unpack_zip(path: Path, into: Path, progress: Progress | None) -> None:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         size, done = sum(member.file_size for member in members), 0
+        _check_growth(size, path.stat().st_size)
         for number, member in enumerate(members):
             name = PurePosixPath(member.filename)
             linked = (member.external_attr >> 16) & 0o170000 == 0o120000
