@@ -45,7 +45,7 @@ class Bootstrap(Role):
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
         self.image_contrast: ImageContrast | None = None
         self.needs_images = s.contrast != "none"
-        self.capturable = s.contrast in ("ipt", "random", "none")
+        self.capturable = s.contrast in ("ipt", "random", "none") and problem.rows.kind == "device"
         self.needs_positives = objects and s.positive == "class" and source.cache is None
         if objects:
             self.projector = Projector(network.dimension, config.model.projection, config.model.projector)
@@ -54,7 +54,7 @@ class Bootstrap(Role):
             self.tree = InstancePriorityTree(
                 len(problem.classes), capacity, self.projector.dimension, problem.images, problem.device
             )
-            self.bank = MaskBank(problem.images, problem.grids, problem.device)
+            self.bank = MaskBank(problem.images, problem.grids, problem.device, problem.rows)
         elif s.contrast != "none":
             self.image_contrast = ImageContrast(network, config.model.projection, s.contrast, s.tau, s.momentum)
 

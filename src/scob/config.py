@@ -145,6 +145,9 @@ class TrainSettings(Section):
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
         "none", "keep clean-view features of a frozen backbone: computed once, exact", None
     )
+    rows: Literal["device", "host", "disk"] = setting(
+        "device", "where estimates and masks of all images are kept; disk: a mapped file in the run folder", None
+    )
     ema: float = setting(0.99, "decay of the averaged weights used for evaluation; 0 for none", 0.0, ge=0, lt=1)
     flip_test: bool = setting(False, "average predictions over the image and its mirror", False)
     holdout: float = setting(0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1)

@@ -26,6 +26,7 @@ from scob.model.heads import Grids
 from scob.model.network import Network, build_network
 from scob.optimise import Optimiser
 from scob.parallel import Processes
+from scob.rows import RowPlace
 from scob.sampling import Plan
 
 CALIBRATION_IMAGES = 4096
@@ -248,7 +249,7 @@ def build(
     network = assemble(config, sight.backbone, data, sight.grids).to(device)
     pad = processes.count > 1 or t.compile
     plan = Plan(data.observed, t.batch, t.seed, processes.rank, processes.count, pad)
-    problem = make_problem(config, data, sight.grids, plan, processes, report)
+    problem = make_problem(config, data, sight.grids, plan, processes, report, folder)
     settings = methods.settings_of(config, config.method)
     method = kind(network, problem, sight.sources["train"], config, settings).to(device)
     if sight.sources["train"].precision == "fp64":
@@ -275,7 +276,13 @@ def assemble(config: Config, backbone: Backbone, data: Data, grids: Grids) -> Ne
 
 
 def make_problem(
-    config: Config, data: Data, grids: Grids, plan: Plan, processes: Processes, report: Report
+    config: Config,
+    data: Data,
+    grids: Grids,
+    plan: Plan,
+    processes: Processes,
+    report: Report,
+    folder: Path | None = None,
 ) -> methods.Problem:
     """What the method may know, with a last row for padding."""
     values = torch.from_numpy(np.concatenate((data.observed.values, np.zeros_like(data.observed.values[:1]))))
@@ -289,6 +296,7 @@ def make_problem(
     return methods.Problem(
         data.observed.classes, values.to(processes.device), keys.to(processes.device), data.k, grids,
         config.train.seed, config.train.epochs, plan.steps, processes, bank,
+        RowPlace(config.train.rows, folder / f"rows-{processes.rank}" if folder is not None else None),
     )  # fmt: skip
 
 

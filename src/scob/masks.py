@@ -4,9 +4,10 @@ A row of zeros means "not yet seen", and an empty mask hides nothing, so both ar
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scob.model.heads import Grids, Keep
+from scob.rows import RowModule, RowPlace
 
 
 def _places(device: torch.device) -> Tensor:
@@ -29,27 +30,28 @@ def flip_cells(masks: Tensor, flip: Tensor) -> Tensor:
     return torch.where(flip[:, None, None], masks.flip(-1), masks)
 
 
-class MaskBank(nn.Module):
+class MaskBank(RowModule):
     """Masks of N images (and a padding row) in unflipped coordinates, 980 bits an image at 448 pixels."""
 
     packed: Tensor
 
-    def __init__(self, images: int, grids: Grids, device: torch.device | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self, images: int, grids: Grids, device: torch.device | None = None, place: RowPlace = RowPlace()
+    ) -> None:
+        super().__init__(place)
         self.grids = grids
         self.cells = tuple(h * w for h, w in grids)
-        self.register_buffer(
-            "packed", torch.zeros(images + 1, -(-sum(self.cells) // 8), dtype=torch.uint8, device=device)
-        )
+        shape = (images + 1, -(-sum(self.cells) // 8))
+        self.register_buffer("packed", place.table("masks", shape, torch.uint8, device))
 
     def store(self, rows: Tensor, masks: Keep, flip: Tensor) -> None:
         """Keep the masks of views that were mirrored where `flip` is true."""
         upright = [flip_cells(m, flip).flatten(1) for m in masks]
-        self.packed[rows] = pack_bits(torch.cat(upright, dim=1))
+        self.packed[rows.to(self.packed.device)] = pack_bits(torch.cat(upright, dim=1)).to(self.packed.device)
 
     def load(self, rows: Tensor, flip: Tensor) -> Keep:
         """The masks of `rows`, mirrored where `flip` is true: (B, h3, w3), (B, h4, w4) bool."""
-        bits = unpack_bits(self.packed[rows], sum(self.cells))
+        bits = unpack_bits(self.packed[rows.to(self.packed.device)].to(rows.device), sum(self.cells))
         third, fourth = bits[:, : self.cells[0]], bits[:, self.cells[0] :]
         return (
             flip_cells(third.reshape(-1, *self.grids[0]), flip),

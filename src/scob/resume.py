@@ -11,7 +11,7 @@ from scob.run import RunFolder
 
 # Settings that change where or how fast a run computes, or when it saves, but nothing of what it computes.
 HARMLESS = ("data.workers", "data.cache", "train.device", "train.checkpoint_minutes", "train.checkpoint_steps")
-HARMLESS += ("train.check_processes",)
+HARMLESS += ("train.check_processes", "train.rows")
 
 
 def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:

@@ -1,6 +1,7 @@
 """The loop around every method: epochs, log, evaluation, choice of the epoch, checkpoints, exact resume."""
 
 import contextlib
+import itertools
 import json
 import math
 import time
@@ -210,10 +211,10 @@ class Training:
     def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
         """The batches of an epoch on the device, with the images the method looks at."""
         e = self.experiment
-        planned = list(e.plan.epoch(epoch, skip))
+        planned, ahead = itertools.tee(e.plan.epoch(epoch, skip))  # holds only what the feed is ahead
         images = None
         if e.method.wants_images and self.graphed is None:
-            images = e.feeds["train"].iterate(self._wanted(p.rows, p.positives) for p in planned)
+            images = e.feeds["train"].iterate(self._wanted(p.rows, p.positives) for p in ahead)
         for number, plan in enumerate(planned):
             step = epoch * e.plan.steps + skip + number
             batch = to_device(plan, epoch, step, e.processes.device)

@@ -12,6 +12,7 @@ def register(app: typer.Typer) -> None:
     bench.command("data")(data)
     bench.command("ipt")(ipt)
     bench.command("step")(step)
+    bench.command("scale")(scale)
     app.add_typer(bench, name="bench")
 
 
@@ -98,3 +99,39 @@ def _show(title: str, rows: list[dict[str, object]], as_json: bool) -> None:
         return
     names = list(rows[0])
     out.print(table(title, [n.replace("_", " ") for n in names], [[row[n] for n in names] for row in rows]))
+
+
+def scale(
+    most_images: int = typer.Option(10_000_000, min=1000, help="The largest training set."),
+    most_classes: int = typer.Option(10_000, min=20, help="The most classes."),
+    batch: int = typer.Option(64, min=1, help="Images a step."),
+    steps: int = typer.Option(50, min=5, help="Steps timed at each size."),
+    folder: Path = typer.Option(None, help="Where rows go that do not fit into host memory."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Step time and memory as images go up to ten million and classes to ten thousand, on drawn features."""
+    from dataclasses import asdict
+
+    from scob.cli.console import err, out, table
+    from scob.scale import CLASSES, IMAGES, bench_scale, flatness
+
+    images = [n for n in IMAGES if n <= most_images]
+    classes = [n for n in CLASSES if n <= most_classes]
+    with err.status("measuring") as status:
+        found = bench_scale(
+            images, classes, batch, steps, folder, lambda n, c: status.update(f"{n:,} images, {c:,} classes")
+        )
+    if as_json:
+        print(json.dumps({what: [asdict(size) for size in sizes] for what, sizes in found.items()}, indent=1))
+        return
+    columns = ("images", "classes", "rows in", "ms a step", "bytes an image", "all rows, MB", "tree, MB")
+    for what, sizes in found.items():
+        rows = [
+            (
+                f"{s.images:,}", f"{s.classes:,}", s.place, f"{s.step_ms:.2f}", f"{s.per_image:,.0f}",
+                f"{s.row_bytes / 1e6:,.1f}", f"{s.tree_bytes / 1e6:,.1f}",
+            )
+            for s in sizes
+        ]  # fmt: skip
+        out.print(table(f"More {what}, batch {batch}", columns, rows))
+    out.print(f"slowest over fastest step as images go up: {flatness(found['images']):.2f}")

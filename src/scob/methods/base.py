@@ -18,6 +18,7 @@ from scob.model.heads import Grids, SmtHead
 from scob.model.network import Network, full
 from scob.optimise import Optimiser
 from scob.parallel import Processes
+from scob.rows import RowPlace
 from scob.sampling import Batch as Batch  # methods import it from here
 
 
@@ -38,6 +39,7 @@ class Problem:
     steps_per_epoch: int
     processes: Processes = field(default_factory=Processes)
     true_masks: MaskBank | None = None
+    rows: RowPlace = field(default_factory=RowPlace)
 
     @property
     def images(self) -> int:

@@ -27,7 +27,8 @@ class Role(Method):
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
     ) -> None:
         super().__init__(network, problem, source, config, settings)
-        self.estimator = Estimator(problem.observed, problem.keys, problem.seed)
+        self.estimator = Estimator(problem.observed, problem.keys, problem.seed, place=problem.rows)
+        self.capturable = self.capturable and problem.rows.kind == "device"
 
     def class_loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Eq. 12 and the leaf of estimator rows its gradient will gather in."""

@@ -4,14 +4,15 @@ Only the rows of a batch are read, differentiated and moved, so a step costs the
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scob.draws import seed_key, uniform
+from scob.rows import CHUNK, RowModule, RowPlace
 
 PINNED = 0.995
 
 
-class Estimator(nn.Module):
+class Estimator(RowModule):
     """Logits (N + 1, L) with row-wise Adam; the last row is for padding.
 
     Unknown entries start uniform in [0.5 - xi, 0.5 + xi] (below Eq. 12).
@@ -22,26 +23,35 @@ class Estimator(nn.Module):
     second: Tensor
     visits: Tensor
 
-    def __init__(self, observed: Tensor, keys: Tensor, seed: int, xi: float = 0.3) -> None:
+    def __init__(
+        self, observed: Tensor, keys: Tensor, seed: int, xi: float = 0.3, place: RowPlace = RowPlace()
+    ) -> None:
         """observed (N + 1, L) int8 in {-1, 0, 1}; keys (N + 1,) int64 of the images; the last row is padding."""
-        super().__init__()
-        spread = uniform(keys, seed_key(seed, "estimator"), observed.shape[1])
-        start = 0.5 - xi + 2 * xi * spread
-        start = torch.where(observed == 1, PINNED, torch.where(observed == -1, 1 - PINNED, start))
-        self.register_buffer("logits", torch.logit(start))
-        self.register_buffer("first", torch.zeros_like(self.logits))
-        self.register_buffer("second", torch.zeros_like(self.logits))
-        self.register_buffer("visits", torch.zeros(len(observed), dtype=torch.int32, device=observed.device))
+        super().__init__(place)
+        shape, device = (len(observed), observed.shape[1]), observed.device
+        for name in ("logits", "first", "second"):
+            self.register_buffer(name, place.table(f"estimator-{name}", shape, torch.float32, device))
+        self.register_buffer("visits", place.table("estimator-visits", shape[:1], torch.int32, device))
+        for begin in range(0, len(observed), CHUNK):  # the draws of all rows at once would take ten times the table
+            known = observed[begin : begin + CHUNK]
+            spread = uniform(keys[begin : begin + CHUNK], seed_key(seed, "estimator"), shape[1])
+            start = 0.5 - xi + 2 * xi * spread
+            start = torch.where(known == 1, PINNED, torch.where(known == -1, 1 - PINNED, start))
+            self.logits[begin : begin + CHUNK] = torch.logit(start)
 
     def rows(self, index: Tensor) -> Tensor:
         """The logits of some images as a leaf that gathers a gradient: (B,) -> (B, L)."""
-        return self.logits[index].detach().requires_grad_()
+        home = self.logits.device
+        return self.logits[index.to(home)].to(index.device).detach().requires_grad_()
 
     @torch.no_grad()
     def move(
         self, index: Tensor, gradient: Tensor, rate: float | Tensor, betas: tuple[float, float] = (0.9, 0.999)
     ) -> None:
         """One Adam step of the rows `index`, which must not repeat (padding may); every other row stays as it is."""
+        home = self.logits.device
+        index, gradient = index.to(home), gradient.to(home)
+        rate = rate.to(home) if isinstance(rate, Tensor) else rate
         visits = self.visits[index] + 1
         first = betas[0] * self.first[index] + (1 - betas[0]) * gradient
         second = betas[1] * self.second[index] + (1 - betas[1]) * gradient.square()

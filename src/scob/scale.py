@@ -1,0 +1,141 @@
+"""What grows with the data: a step's time and memory as images and classes go up, one at a time, on drawn features.
+
+Everything of a step but the backbone and the head, whose cost depends on neither: reading and moving estimator rows,
+L_class, the tree, the mask bank. The tables are real and of full size; only the features are drawn.
+"""
+
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from scob.draws import uniform
+from scob.errors import UserError
+from scob.ipt import InstancePriorityTree
+from scob.losses import l_class
+from scob.masks import MaskBank
+from scob.model.estimator import Estimator
+from scob.rows import RowPlace
+
+GRIDS = ((28, 28), (14, 14))
+CAPACITY, DIMENSION = 80, 512
+IMAGES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+CLASSES = (20, 80, 312, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One size, measured. Bytes are those of the tables; `per_image` is what one more image costs."""
+
+    images: int
+    classes: int
+    place: str
+    step_ms: float
+    row_bytes: int
+    tree_bytes: int
+    per_image: float
+    resident_mb: float
+
+
+class SimulatedStep:
+    """The tables of a run of that size and the part of a step that touches them."""
+
+    def __init__(self, images: int, classes: int, batch: int, place: RowPlace) -> None:
+        self.images, self.classes, self.batch = images, classes, batch
+        keys = torch.arange(images + 1)
+        self.observed = torch.zeros(images + 1, classes, dtype=torch.int8)
+        own = keys % classes
+        self.observed.scatter_(1, own[:, None], 1)
+        self.own = own
+        self.estimator = Estimator(self.observed, keys, 0, place=place)
+        self.bank = MaskBank(images, GRIDS, None, place)
+        self.tree = InstancePriorityTree(classes, CAPACITY, DIMENSION, images)
+        self.weight = torch.full((batch,), 1 / batch)
+
+    def __call__(self, number: int) -> Tensor:
+        """Step `number` on images spread over all rows."""
+        lanes = torch.arange(self.batch) + number * self.batch
+        rows = (uniform(lanes, 1)[:, 0].double() * self.images).long()
+        rows = torch.unique(rows)
+        rows = torch.cat((rows, rows.new_full((self.batch - len(rows),), self.images)))
+        chosen = torch.where(rows < self.images, self.own[rows], -1)
+        logits = uniform(rows, number, self.classes).requires_grad_()
+        estimated = self.estimator.rows(rows)
+        loss = l_class(logits.sigmoid(), estimated.sigmoid(), self.observed[rows], 1.5, self.weight)
+        torch.autograd.backward(loss)
+        features = torch.nn.functional.normalize(uniform(rows, number + 1, DIMENSION), dim=1)
+        self.tree.insert(chosen, logits.detach()[:, 0].sigmoid(), rows, features)
+        off = torch.zeros(self.batch, dtype=torch.bool)
+        masks = self.bank.load(rows, off)
+        self.bank.store(rows, (~masks[0], ~masks[1]), off)
+        assert estimated.grad is not None
+        self.estimator.move(rows, estimated.grad, 0.01)
+        nodes, exist = self.tree.top(1)
+        return (nodes * exist[..., None]).sum()
+
+    @property
+    def row_bytes(self) -> int:
+        """Everything with a row an image: estimates and their moments, masks, labels, the tree's register, keys."""
+        tables = (*self.estimator.buffers(), *self.bank.buffers(), self.observed, self.tree.home, self.own)
+        return sum(t.nbytes for t in tables)
+
+    @property
+    def tree_bytes(self) -> int:
+        return sum(t.nbytes for name, t in self.tree.named_buffers() if name != "home")
+
+
+def measure(images: int, classes: int, batch: int, steps: int, place: RowPlace) -> Scale:
+    """Time a step at one size: the median of `steps` after a few that warm up."""
+    step = SimulatedStep(images, classes, batch, place)
+    times = []
+    for number in range(steps + 5):
+        began = time.perf_counter()
+        step(number)
+        times.append(time.perf_counter() - began)
+    middle = sorted(times[5:])[steps // 2]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rows = step.row_bytes
+    return Scale(images, classes, place.kind, 1000 * middle, rows, step.tree_bytes, rows / (images + 1), peak)
+
+
+def bench_scale(
+    images: Sequence[int] = IMAGES,
+    classes: Sequence[int] = CLASSES,
+    batch: int = 64,
+    steps: int = 50,
+    folder: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, list[Scale]]:
+    """Images going up at the fewest classes, then classes at the fewest images. Rows that fill more than half of the
+    free host memory are put into a mapped file in `folder` (a temporary one by default)."""
+    if not images or not classes:
+        raise UserError("give at least one number of images and one of classes")
+    found: dict[str, list[Scale]] = {"images": [], "classes": []}
+    plan = [("images", n, min(classes)) for n in images] + [("classes", min(images), c) for c in classes]
+    for what, count, kinds in plan:
+        if progress is not None:
+            progress(count, kinds)
+        need = count * (13 * kinds + 151)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            kind = "host" if need < free_memory() / 2 else "disk"
+            found[what].append(measure(count, kinds, batch, steps, RowPlace(kind, Path(place))))
+    return found
+
+
+def free_memory() -> int:
+    """Bytes of host memory that can be had."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 4 << 30
+
+
+def flatness(sizes: Sequence[Scale]) -> float:
+    """The slowest step over the fastest."""
+    return max(s.step_ms for s in sizes) / min(s.step_ms for s in sizes)
