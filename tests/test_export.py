@@ -94,12 +94,14 @@ def test_a_file_that_differs_is_refused_and_not_written(small: Small, tmp_path: 
 
 
 def test_int8_is_smaller_near_and_measured(small: Small, exported: Path, tmp_path: Path) -> None:
-    made = export(
-        small.run, tmp_path / "int8.onnx", int8=True, calibration=[small.photos], source="scenes:40x64", split="val"
-    )
+    rows = [f"{f.relative_to(small.photos.parent)},{f.parent.name}" for f in small.files]
+    table = small.photos.parent / "val.csv"
+    table.write_text("\n".join(["image,label", *rows]))
+    made = export(small.run, tmp_path / "int8.onnx", int8=True, calibration=[small.photos], source=str(table))
     assert made.bytes < exported.stat().st_size
     assert made.int8_difference is not None and made.int8_difference < 0.1
     assert made.map_torch is not None and made.map_exported is not None
+    assert 0 < made.map_torch <= 100 and abs(made.map_torch - made.map_exported) < 20
     stored = {p.key: p.value for p in onnx.load(str(made.path)).metadata_props}
     assert stored["precision"] == "int8"
     operators = [node.op_type for node in onnx.load(str(made.path)).graph.node]

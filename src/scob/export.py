@@ -232,9 +232,12 @@ def measure(
     """mAP of both on a labelled split."""
     from scob.data.readers import open_split
     from scob.data.source import ReadOptions
+    from scob.experiment import read_complete
     from scob.metrics import mean_average_precision
 
-    data = open_split(source, split, ReadOptions(classes=scob.classes))
+    options = ReadOptions(classes=scob.classes)
+    # A table that names what is present and nothing else is taken to be complete; so says the word "labelled".
+    data = read_complete(source, options) if Path(source).is_file() else open_split(source, split, options)
     found: tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]] = ([], [])
     for start in range(0, len(data), batch):
         rows = range(start, min(start + batch, len(data)))

@@ -210,6 +210,7 @@ def suggest(
         evidence.confirm(known, known_scores, {c for _, c in pairs})
     said = [tuple(observed.classes[c] for c in np.flatnonzero(line == PRESENT)) for line in observed.values]
     found: dict[int, Suggestion] = {}
+    shapes: dict[int, tuple[int, ...]] = {}
     # Pairs of one image together, so that it is decoded and passed through the backbone once.
     order = sorted(range(len(pairs)), key=lambda n: pairs[n])
     for start in range(0, len(order), 4 * batch):
@@ -221,8 +222,10 @@ def suggest(
             mask, box = None, None
             near: tuple[tuple[str, float], ...] = ()
             if heats is not None and vectors is not None:
-                shape = split.images.load(row).shape
-                ratio = min(1.0, MASK_SIDE / max(shape[:2]))
+                if row not in shapes:
+                    shapes = {row: split.images.load(row).shape[:2]}  # pairs of one image stand together
+                shape = shapes[row]
+                ratio = min(1.0, MASK_SIDE / max(shape))
                 sides = max(1, round(shape[0] * ratio)), max(1, round(shape[1] * ratio))
                 inside = enlarge(heats[place].numpy(), *sides) >= 0.5
                 box = box_of(inside)
