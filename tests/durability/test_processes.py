@@ -143,7 +143,7 @@ def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_with_another_n
         end = time.monotonic() + 300
         while not list((run / "checkpoints").glob("step-*")) and time.monotonic() < end:
             time.sleep(0.05)
-            assert process.poll() is None
+            assert process.poll() is None, process.communicate()[1]
         os.kill(children(process.pid)[victim], signal.SIGKILL)
         struck = time.monotonic()
         said = process.communicate(timeout=120)[1]
