@@ -53,3 +53,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             "  ".join(c.ljust(w) if not i else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
         )
+    terminalreporter.write_line(f"faults injected {total[0]}, survived {total[1]}, bytes lost {total[2]}")

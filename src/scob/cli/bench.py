@@ -124,14 +124,23 @@ def scale(
     if as_json:
         print(json.dumps({what: [asdict(size) for size in sizes] for what, sizes in found.items()}, indent=1))
         return
-    columns = ("images", "classes", "rows in", "ms a step", "bytes an image", "all rows, MB", "tree, MB")
+    columns = (
+        "images",
+        "classes",
+        "rows in",
+        "ms a step",
+        "of which busy",
+        "bytes an image",
+        "all rows, MB",
+        "tree, MB",
+    )
     for what, sizes in found.items():
         rows = [
             (
-                f"{s.images:,}", f"{s.classes:,}", s.place, f"{s.step_ms:.2f}", f"{s.per_image:,.0f}",
-                f"{s.row_bytes / 1e6:,.1f}", f"{s.tree_bytes / 1e6:,.1f}",
+                f"{s.images:,}", f"{s.classes:,}", s.place, f"{s.step_ms:.2f}", f"{s.busy_ms:.2f}",
+                f"{s.per_image:,.0f}", f"{s.row_bytes / 1e6:,.1f}", f"{s.tree_bytes / 1e6:,.1f}",
             )
             for s in sizes
         ]  # fmt: skip
         out.print(table(f"More {what}, batch {batch}", columns, rows))
-    out.print(f"slowest over fastest step as images go up: {flatness(found['images']):.2f}")
+    out.print(f"dearest over cheapest step as images go up: {flatness(found['images']):.2f}")
