@@ -7,6 +7,7 @@ import pytest
 from scob.config import merge, parse_overrides
 from scob.errors import UserError
 from scob.labels import Labels
+from scob.presets import packaged_config
 from scob.reproduce import variants
 from scob.reproduce.distribution import BINS, Watched, shares_of
 from scob.reproduce.lab import Lab, identify
@@ -108,6 +109,8 @@ def test_data_sets_are_known_by_their_layout_and_year(tmp_path):
 def test_settings_start_from_the_demo_on_scenes_only():
     tree = settings_for("scenes", epochs=3, overrides=["model.width=64"], paper_parity=True)
     assert tree["model"]["width"] == 64 and tree["model"]["feedforward"] == 256
+    assert tree["data"]["source"] == packaged_config("demo")["data"]["source"]
+    assert settings_for("scenes:40x64")["data"]["source"] == "scenes:40x64"
     assert tree["train"]["epochs"] == 3 and tree["train"]["select"] == "best-on-test"
     with pytest.raises(UserError, match="--backbone"):
         settings_for("somewhere")

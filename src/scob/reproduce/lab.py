@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from scob.data.readers import infer_format, splits_of
 from scob.errors import UserError
 from scob.experiment import Data, Report, load_data, silent
 from scob.files import write_atomically
+from scob.model.backbone import EMBEDDED
 from scob.parallel import Processes
 from scob.reproduce.variants import SCOB, Variant
 from scob.run import RunFolder
@@ -173,7 +175,7 @@ class Lab:
         if "evaluate_images" in first:
             images += f", reported on {first['evaluate_images']} of the split {c.data.evaluate!r}"
         drawn = {o.summary["labels"]["fingerprint"]: o.summary["labels"]["origin"] for o in outcomes}
-        files = [f"{origin}, one file for all methods (SHA-256 {key[:12]})" for key, origin in drawn.items()]
+        drawn_files = [f"{origin}, one file for all methods (SHA-256 {key[:12]})" for key, origin in drawn.items()]
         missing = (first.get("evaluation") or {}).get("undefined") or []
         chosen = {
             "last": "the last",
@@ -183,7 +185,7 @@ class Lab:
         found = {
             "Weights": _weights(c.model.backbone),
             "Images": f"{images}, {c.data.size} x {c.data.size}",
-            "Observed labels": "; ".join(files),
+            "Observed labels": "; ".join(drawn_files),
             "Epoch": f"{chosen}, of {c.train.epochs}",
             "Seeds": ", ".join(str(seed) for seed in sorted({o.config.train.seed for o in outcomes})),
             "Scob": __version__,
@@ -242,7 +244,7 @@ def _digest_of_file(path: str) -> str:
 
 def _weights(backbone: str) -> str:
     """A backbone's name, without the folders above it, and the digest of its file where it is one."""
-    path = Path(backbone).expanduser()
+    path = Path(str(files("scob"))) / EMBEDDED if backbone == EMBEDDED else Path(backbone).expanduser()
     file = path / "model.safetensors" if path.is_dir() else path
     if not file.is_file():
         return backbone
