@@ -57,6 +57,17 @@ def test_a_malicious_pickle_is_not_run(tmp_path: Path, faults: Any, form: str) -
         assert mark.exists() == (form == "plain pickle")  # it would have struck
 
 
+def test_weights_that_are_packed_air_are_not_unpacked(tmp_path: Path, faults: Any) -> None:
+    plain, path = tmp_path / "plain.pth", tmp_path / "packed.pth"
+    torch.save({"conv1.weight": torch.zeros(1 << 22)}, plain)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert path.stat().st_size < plain.stat().st_size / 100
+    with faults.inject("archive bomb"), pytest.raises(UserError, match="packed archive"):
+        load_backbone(str(path))
+
+
 def test_no_pickle_is_loaded_anywhere() -> None:
     """Every `torch.load` says weights_only, and nothing else in the package unpickles a file."""
     for path in (Path(__file__).parents[2] / "src").rglob("*.py"):

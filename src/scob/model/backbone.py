@@ -7,6 +7,7 @@ quarters of its depth and its last. BatchNorm always runs on stored statistics.
 import copy
 import json
 import re
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,10 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             stored: dict[str, Tensor] = load_file(path)
             return stored
+        if zipfile.is_zipfile(path):  # torch stores its records as they are: one that is packed is not torch's
+            with zipfile.ZipFile(path) as archive:
+                if any(record.compress_type != zipfile.ZIP_STORED for record in archive.infolist()):
+                    raise UserError(f"{path} is a packed archive, not a file that torch has written")
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UserError(
