@@ -6,7 +6,7 @@ import pytest
 
 from scob.errors import UserError
 from scob.rows import RowPlace
-from scob.scale import CAPACITY, DIMENSION, SimulatedStep, bench_scale, flatness
+from scob.scale import CAPACITY, DIMENSION, SimulatedStep, bench_scale, growth
 
 
 @pytest.mark.parametrize("classes", [20, 80])
@@ -30,7 +30,7 @@ def test_sizes_go_up_one_at_a_time(tmp_path: Path) -> None:
     found = bench_scale((100, 1000), (3, 6), batch=4, steps=5, folder=tmp_path)
     assert [(s.images, s.classes) for s in found["images"]] == [(100, 3), (1000, 3)]
     assert [(s.images, s.classes) for s in found["classes"]] == [(100, 3), (100, 6)]
-    assert flatness(found["images"]) >= 1
+    assert growth(found["images"]) >= 1
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="at least one"):
         bench_scale((), (3,))

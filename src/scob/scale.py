@@ -144,6 +144,6 @@ def free_memory() -> int:
         return 4 << 30
 
 
-def flatness(sizes: Sequence[Scale]) -> float:
-    """The dearest step over the cheapest, by processor time."""
-    return max(s.busy_ms for s in sizes) / min(s.busy_ms for s in sizes)
+def growth(sizes: Sequence[Scale]) -> float:
+    """The dearest step over that of the first, smallest size, by processor time."""
+    return max(s.busy_ms for s in sizes) / sizes[0].busy_ms

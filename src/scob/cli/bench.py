@@ -113,7 +113,7 @@ def scale(
     from dataclasses import asdict
 
     from scob.cli.console import err, out, table
-    from scob.scale import CLASSES, IMAGES, bench_scale, flatness
+    from scob.scale import CLASSES, IMAGES, bench_scale, growth
 
     images = [n for n in IMAGES if n <= most_images]
     classes = [n for n in CLASSES if n <= most_classes]
@@ -143,4 +143,4 @@ def scale(
             for s in sizes
         ]  # fmt: skip
         out.print(table(f"More {what}, batch {batch}", columns, rows))
-    out.print(f"dearest over cheapest step as images go up: {flatness(found['images']):.2f}")
+    out.print(f"dearest step over that of the fewest images: {growth(found['images']):.2f}")
