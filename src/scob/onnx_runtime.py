@@ -50,9 +50,7 @@ class OnnxModel:
         return found
 
 
-def read_metadata(
-    stored: Mapping[str, str], path: Path
-) -> tuple[tuple[str, ...], NDArray[np.float32], dict[str, Any]]:
+def read_metadata(stored: Mapping[str, str], path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], dict[str, Any]]:
     """Classes, thresholds (L,) and preprocessing that an exported file says it has, checked."""
     if stored.get("format") != FORMAT:
         raise UserError(f"{path} was not made by `scob export` of this version (expected {FORMAT}): export it again")

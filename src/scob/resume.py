@@ -10,8 +10,10 @@ from scob.labels import Labels
 from scob.run import RunFolder
 
 # Settings that change where or how fast a run computes, or when it saves, but nothing of what it computes.
-HARMLESS = ("data.workers", "data.cache", "train.device", "train.checkpoint_minutes", "train.checkpoint_steps")
-HARMLESS += ("train.check_processes", "train.rows")
+HARMLESS = {
+    "data.workers", "data.cache", "train.device", "train.rows", "train.checkpoint_minutes", "train.checkpoint_steps",
+    "train.check_processes",
+}  # fmt: skip
 
 
 def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
@@ -36,7 +38,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
     """Refuse to go on with other settings (more epochs are allowed) or other images and labels than the run began."""
     stored = run.read_config([n for n in methods.names() if n != "scob"])
-    changed = [c for c in differences(stored, config) if c.split(":")[0] not in (*HARMLESS, "train.epochs")]
+    changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS | {"train.epochs"}]
     if config.train.epochs < stored.train.epochs:
         changed.append(f"train.epochs: {stored.train.epochs} -> {config.train.epochs}")
     if changed:
