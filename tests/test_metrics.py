@@ -36,9 +36,7 @@ def scored(draw, coarse=None):
     levels = draw(st.sampled_from([0, 1, 2, 5])) if coarse is None else coarse
     if levels:
         scores = (np.round(scores * levels) / levels).astype(scores.dtype)
-    weights = draw(
-        st.sampled_from([(1, 0, 0), (0, 0, 1), (0, 1, 0), (1, 1, 1), (8, 1, 1), (0.5, 0, 0.5), (1, 8, 1)])
-    )
+    weights = draw(st.sampled_from([(1, 0, 0), (0, 0, 1), (0, 1, 0), (1, 1, 1), (8, 1, 1), (0.5, 0, 0.5), (1, 8, 1)]))
     reference = random.choice([-1, 0, 1], size=(images, classes), p=np.array(weights) / sum(weights))
     return scores, reference.astype(np.int8)
 
@@ -145,12 +143,8 @@ def test_unknown_entries_change_nothing():
     scores, reference = random.random((50, 3)), random.choice([-1, 1], size=(50, 3))
     more_scores = np.concatenate([scores, random.random((30, 3))])
     more_reference = np.concatenate([reference, np.zeros((30, 3), dtype=int)])
-    before, after = (
-        evaluate_scores(*pair, "abc") for pair in ((scores, reference), (more_scores, more_reference))
-    )
-    assert (
-        before.mAP == after.mAP and before.at_threshold == after.at_threshold and before.top_3 == after.top_3
-    )
+    before, after = (evaluate_scores(*pair, "abc") for pair in ((scores, reference), (more_scores, more_reference)))
+    assert before.mAP == after.mAP and before.at_threshold == after.at_threshold and before.top_3 == after.top_3
     assert (after.images, after.known) == (80, 150)
 
 

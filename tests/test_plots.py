@@ -32,9 +32,7 @@ def test_class_bars_are_sorted_and_the_undefined_says_so():
     axes = figure.axes[0]
     assert [bar.get_width() for bar in axes.patches] == [80, 40]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["dog", "cat", "unicorn"]
-    assert any(word.startswith("undefined") for word in words(figure)) and "mAP 60.0" in axes.get_title(
-        "left"
-    )
+    assert any(word.startswith("undefined") for word in words(figure)) and "mAP 60.0" in axes.get_title("left")
 
 
 def test_class_bars_grow_with_the_classes():
@@ -54,9 +52,7 @@ def test_precision_recall_names_the_hardest():
 
 
 def test_training_curves_have_a_panel_a_quantity():
-    figure = training_curves(
-        {"Loss": {"class": ([1, 2], [3.0, 2.0])}, "mAP": {"mAP": ([1, 2], [50.0, 60.0])}}
-    )
+    figure = training_curves({"Loss": {"class": ([1, 2], [3.0, 2.0])}, "mAP": {"mAP": ([1, 2], [50.0, 60.0])}})
     assert [axes.get_title("left") for axes in figure.axes] == ["Loss", "mAP"]
     assert figure.axes[1].lines[0].get_ydata().tolist() == [50, 60]
 
@@ -88,9 +84,7 @@ def test_setting_lines_show_means_levels_and_the_paper():
         log_x=True,
     )
     axes = figure.axes[0]
-    assert axes.lines[0].get_ydata().tolist() == [50, 61] and axes.lines[0].get_xdata() == pytest.approx(
-        [0, 1]
-    )
+    assert axes.lines[0].get_ydata().tolist() == [50, 61] and axes.lines[0].get_xdata() == pytest.approx([0, 1])
     assert {"Scob", "Baseline, 45.0", "Scob, paper", "the paper's choice", "1", "10"} <= set(words(figure))
 
 

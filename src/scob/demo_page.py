@@ -50,8 +50,9 @@ def page(found: Demo) -> str:
         "<h2>Results</h2>",
         results_table(found),
         f"<p>Scob closes <b>{share:.0f}%</b> of the distance from ROLE to full labels. Recovered labels are measured "
-        "over the entries of the training images that were unknown, precision and recall at 0.5. The epoch was chosen on "
-        f"held-out training images by {config.train.holdout_labels} labels; the reported split was not looked at.</p>",
+        "over the entries of the training images that were unknown, precision and recall at 0.5. The epoch was chosen "
+        f"on held-out training images by {config.train.holdout_labels} labels; the reported split was not "
+        "looked at.</p>",
         "<h2>While training</h2>",
         figure(curves(found)),
         "<h2>By class</h2>",

@@ -21,7 +21,7 @@ class GraphedStep:
     def __init__(self, method: Method, resident: Tensor) -> None:
         """`resident` (N, 3, S, S) uint8: the training images on the device; the captured step looks them up itself."""
         self.method, self.resident = method, resident
-        self.stream = torch.cuda.Stream()
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.inputs: Batch | None = None
         self.graphs: dict[str, tuple[torch.cuda.CUDAGraph, dict[str, Tensor]]] = {}
         self.seen: dict[str, int] = {}

@@ -48,7 +48,7 @@ def replayed(run: Callable[[], object], device: torch.device) -> Callable[[], ob
     """`run` as a CUDA graph; as it is on other devices."""
     if device.type != "cuda":
         return run
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
@@ -203,7 +203,7 @@ def bench_predict(
                 median_seconds(bare, processes.device),
                 median_seconds(replayed(bare, processes.device), processes.device),
             )
-            difference = (whole().float().sigmoid() - plain().float().sigmoid()).abs().max()
+            difference = (whole().float().sigmoid() - plain().float().sigmoid()).abs().max()  # type: ignore[no-untyped-call]
             rows.append(
                 {
                     "batch": batch,

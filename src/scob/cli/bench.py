@@ -13,6 +13,8 @@ def register(app: typer.Typer) -> None:
     bench.command("ipt")(ipt)
     bench.command("step")(step)
     bench.command("scale")(scale)
+    bench.command("train")(train)
+    bench.command("predict")(predict)
     app.add_typer(bench, name="bench")
 
 
@@ -144,3 +146,30 @@ def scale(
         ]  # fmt: skip
         out.print(table(f"More {what}, batch {batch}", columns, rows))
     out.print(f"dearest step over that of the fewest images: {growth(found['images']):.2f}")
+
+
+def train(
+    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:1."),
+    batch: str = typer.Option("8,64", help="Batch sizes, as 8,64."),
+    size: int = typer.Option(448, min=32, help="Side of the square input."),
+    backbone: str = typer.Option("", help="A backbone; a ResNet-50 with random weights if left out."),
+    repeats: int = typer.Option(30, min=1, help="Steps that are timed."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Images a second of training Scob with class positives, beside the bare backbone's forward."""
+    from scob.speed import bench_train
+
+    _show("Training Scob", bench_train(device, whole_numbers(batch), size, backbone, repeats), as_json)
+
+
+def predict(
+    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:1."),
+    batch: str = typer.Option("1,64", help="Batch sizes, as 1,64."),
+    size: int = typer.Option(448, min=32, help="Side of the square input."),
+    backbone: str = typer.Option("", help="A backbone; a ResNet-50 with random weights if left out."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Milliseconds of the whole network and of the bare backbone, each at its own fastest, in one run."""
+    from scob.speed import bench_predict
+
+    _show("Predicting", bench_predict(device, whole_numbers(batch), size, backbone), as_json)

@@ -203,9 +203,7 @@ class Feed:
                 while coming and flying + len(pieces) > AHEAD:
                     flying -= len(coming[0][1])
                     yield self._landed(*coming.popleft())
-                tickets = [
-                    (piece, pool.submit([self._task(int(r)) for r in self._base(piece)])) for piece in pieces
-                ]
+                tickets = [(piece, pool.submit([self._task(int(r)) for r in self._base(piece)])) for piece in pieces]
                 coming.append((rows, tickets))
                 flying += len(pieces)
             while coming:

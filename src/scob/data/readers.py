@@ -50,9 +50,7 @@ def infer_format(source: str) -> str:
         return "scenes"
     path = Path(source)
     if not path.exists():
-        raise UserError(
-            f"there is no data at {source}; give a folder, a table (CSV or JSON lines), or 'scenes'"
-        )
+        raise UserError(f"there is no data at {source}; give a folder, a table (CSV or JSON lines), or 'scenes'")
     for name in READERS:
         if name != "scenes" and reader(name).recognises(path):
             return name
@@ -71,9 +69,7 @@ def splits_of(source: str, format: str = "auto") -> tuple[str, ...]:
     return module.splits(Path(source))
 
 
-def open_split(
-    source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto"
-) -> Split:
+def open_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
     """Read one split of a source (None: all of it); `options.skip_bad` drops and lists what is broken.
 
     With `skip_bad` every image is decoded once, so that a run knows what it trains on before it starts.
@@ -88,9 +84,7 @@ def open_split(
     return found
 
 
-def read_split(
-    source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto"
-) -> Split:
+def read_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
     """`open_split` without a look at the images themselves."""
     name = infer_format(source) if format == "auto" else format
     module = reader(name)

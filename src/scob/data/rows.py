@@ -70,9 +70,7 @@ def _csv(text: str, shown: str, delimiter: str, fixed: tuple[str, ...] | None) -
         except StopIteration:
             return
         except csv.Error as error:
-            raise UserError(
-                f"{shown} row {number}: this is not CSV ({error}); are its quotes closed?"
-            ) from None
+            raise UserError(f"{shown} row {number}: this is not CSV ({error}); are its quotes closed?") from None
         finally:
             read = lines.line_num
         where = f"{shown} row {number}"
@@ -91,9 +89,7 @@ def _header(cells: list[str], shown: str, fixed: tuple[str, ...] | None) -> list
     """Check the column names; the four of the long form may be written in any case."""
     folded = [cell.lower() if cell.lower() in LONG else cell for cell in cells]
     if "image" not in folded:
-        raise UserError(
-            f"{shown}: no column is called 'image'; the columns are {', '.join(map(repr, cells))}"
-        )
+        raise UserError(f"{shown}: no column is called 'image'; the columns are {', '.join(map(repr, cells))}")
     if "" in folded:
         raise UserError(f"{shown}: column {folded.index('') + 1} has no name")
     for column in folded:
@@ -102,9 +98,7 @@ def _header(cells: list[str], shown: str, fixed: tuple[str, ...] | None) -> list
     for column in folded:
         if "label" in folded and column not in LONG:
             hint = nearest(column, LONG)
-            raise UserError(
-                f"{shown}: unknown column {column!r}; the columns may be {', '.join(LONG)}.{hint}"
-            )
+            raise UserError(f"{shown}: unknown column {column!r}; the columns may be {', '.join(LONG)}.{hint}")
         if "label" not in folded and fixed is not None and column not in (*fixed, "image", "split"):
             raise unknown_class(f"{shown}, in its header", column, fixed)
     if set(folded) <= {"image", "split", "state"}:
@@ -131,9 +125,7 @@ def _csv_row(cells: dict[str, str], where: str) -> Row | UserError:
     states: dict[str, int] = {}
     for label, text in cells.items():
         if text and text.lower() not in STATES:
-            return UserError(
-                f"{where}, {label!r}: {text!r} is no state; write 1 (present), -1 (absent) or 0 (unknown)"
-            )
+            return UserError(f"{where}, {label!r}: {text!r} is no state; write 1 (present), -1 (absent) or 0 (unknown)")
         states[label] = STATES[text.lower()] if text else UNKNOWN
     return Row(where, image, states, split, alone)
 
@@ -162,9 +154,7 @@ def _json_row(line: str, where: str) -> Row | UserError:
     said: list[tuple[Any, Any]] = []
     labels, absent = entry.get("labels", []), entry.get("absent", [])
     if not isinstance(labels, (list, dict)) or not isinstance(absent, list):
-        return UserError(
-            f"{where}: 'labels' and 'absent' must be lists of names (or labels: {{name: state}})"
-        )
+        return UserError(f"{where}: 'labels' and 'absent' must be lists of names (or labels: {{name: state}})")
     said += labels.items() if isinstance(labels, dict) else [(label, 1) for label in labels]
     said += [(label, -1) for label in absent]
     if entry.get("label") is not None:
@@ -175,9 +165,7 @@ def _json_row(line: str, where: str) -> Row | UserError:
         if not isinstance(label, str) or not label.strip():
             return UserError(f"{where}: {label!r} is no label")
         if text not in STATES or isinstance(raw, bool):
-            return UserError(
-                f"{where}, {label!r}: {raw!r} is no state; write 1 (present), -1 (absent) or 0 (unknown)"
-            )
+            return UserError(f"{where}, {label!r}: {raw!r} is no state; write 1 (present), -1 (absent) or 0 (unknown)")
         if label.strip() in states:
             return UserError(f"{where}: the label {label!r} stands there twice")
         states[label.strip()] = STATES[text]

@@ -50,9 +50,7 @@ def splits(source: Path) -> tuple[str, ...]:
     if len(named) > 1:
         names = [path.stem for path in named]
     else:
-        names = list(
-            dict.fromkeys(row.split or UNSPLIT for row in read_rows(named[0], named[0].name, [], True))
-        )
+        names = list(dict.fromkeys(row.split or UNSPLIT for row in read_rows(named[0], named[0].name, [], True)))
     return tuple(sorted(names, key=lambda name: (name != "train", name)))
 
 
@@ -72,9 +70,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
         for row in read_rows(path, path.name, skipped, options.skip_bad, fixed):
             try:
                 if len(tables) > 1 and row.split is not None:
-                    raise UserError(
-                        f"{row.where}: of several tables, each is a split; remove the split column"
-                    )
+                    raise UserError(f"{row.where}: of several tables, each is a split; remove the split column")
                 _add(row, path.stem if len(tables) > 1 else UNSPLIT, fixed, root, entries)
             except UserError as error:
                 skip_or_raise(error, options.skip_bad, skipped)
@@ -100,9 +96,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     )
 
 
-def _add(
-    row: Row, default: str, fixed: tuple[str, ...] | None, root: Root, entries: dict[str, Entry]
-) -> None:
+def _add(row: Row, default: str, fixed: tuple[str, ...] | None, root: Root, entries: dict[str, Entry]) -> None:
     """Lay a row upon what is known already; nothing changes if the row is refused."""
     split = row.split or default
     name = os.path.normpath(row.image).replace(os.sep, "/")
@@ -123,9 +117,7 @@ def _add(
         if label in entry.states:
             before, where = entry.states[label]
             if before == state:
-                raise UserError(
-                    f"{row.where}: {row.image!r}, {label!r} repeats {where}; remove one of the two"
-                )
+                raise UserError(f"{row.where}: {row.image!r}, {label!r} repeats {where}; remove one of the two")
             raise UserError(
                 f"{row.where}: {row.image!r} has {label!r} {WORDS[state]} here and {WORDS[before]} in {where}"
             )

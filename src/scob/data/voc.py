@@ -103,9 +103,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
         name=split or "all",
         labels=Labels(classes, tuple(ids), table, "full"),
         images=ImageFiles(tuple(paths), tuple(ids.values())),
-        masks=PaletteMasks(tuple(str(masks / f"{i}.png") for i in ids), len(classes))
-        if masks.is_dir()
-        else None,
+        masks=PaletteMasks(tuple(str(masks / f"{i}.png") for i in ids), len(classes)) if masks.is_dir() else None,
         skipped=tuple(skipped),
         expected_positives=EXPECTED_POSITIVES if classes == CLASSES else None,
     )
@@ -128,9 +126,7 @@ def _list_file(folder: Path, source: Path, split: str, named: tuple[str, ...]) -
     raise no_such_split(source, split, named)
 
 
-def _labels(
-    folder: Path, name: str, where: str, classes: tuple[str, ...], difficult: str
-) -> NDArray[np.int8]:
+def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], difficult: str) -> NDArray[np.int8]:
     """(L,) what the annotation says of one image."""
     path = folder / "Annotations" / f"{name}.xml"
     try:
