@@ -90,7 +90,7 @@ def test_a_stopped_comparison_goes_on(settings: Config, tmp_path: Path, monkeypa
     def iterate(self: Training, batch: Any) -> None:
         plain(self, batch)
         if self.experiment.config.method == "role" and self.progress["step"] == 4:
-            self.asked_to_stop = 15
+            self.stop.number = 15
 
     with monkeypatch.context() as patched:
         patched.setattr(Training, "iterate", iterate)

@@ -108,7 +108,7 @@ class StopAfter(Training):
     def iterate(self, batch: Any) -> None:
         super().iterate(batch)
         if self.progress["step"] == 12:
-            self.asked_to_stop = 15
+            self.stop.number = 15
 
 
 @pytest.mark.parametrize("name", ["em-apl", "curriculum", "ll-cp", "sarb", "role-li"])
