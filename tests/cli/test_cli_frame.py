@@ -1,0 +1,63 @@
+"""The command line as a stranger meets it: quick help, one sentence for an error, a traceback only when asked."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+VERBS = (
+    "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
+    "reproduce", "bench",
+)  # fmt: skip
+
+
+def scob(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scob", *words], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+
+
+def test_help_names_every_verb() -> None:
+    shown = scob("--help")
+    assert shown.returncode == 0
+    for verb in VERBS:
+        assert verb in shown.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from scob.cli import build; build(); print([m for m in ('torch', 'transformers', 'matplotlib', 'kornia', 'numpy') if m in sys.modules])"  # noqa: E501
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
+    shown = scob("train", "configs/demo.yaml", "train.epoch=3")
+    assert shown.returncode == 2
+    assert "train.epochs" in shown.stderr and "Traceback" not in shown.stderr
+
+
+def test_debug_gives_the_traceback() -> None:
+    shown = scob("--debug", "train", "configs/demo.yaml", "train.epoch=3")
+    assert shown.returncode != 0 and "Traceback" in shown.stderr
+
+
+def test_a_run_on_the_command_line(tmp_path: Path, tiny_backbone: Path) -> None:
+    words = ["data.source=scenes:48x64", "data.size=64", "train.epochs=1", f"model.backbone={tiny_backbone}"]
+    out = tmp_path / "run"
+    began = time.monotonic()
+    shown = scob("train", "demo", *words, "--out", str(out))
+    assert shown.returncode == 0, shown.stderr
+    assert time.monotonic() - began < 110
+    for name in (
+        "config.yaml",
+        "labels.safetensors",
+        "metrics.jsonl",
+        "summary.json",
+        "model/config.json",
+        "model/README.md",
+    ):
+        assert (out / name).is_file(), name
+    assert "scob predict" in shown.stdout and "scob recover" in shown.stdout
+    again = scob("train", "demo", *words, "--out", str(out))
+    assert again.returncode == 2 and "--resume" in again.stderr
