@@ -97,7 +97,7 @@ def read_settings(words: list[str], backbone: str, device: str) -> "Config":
         )
     path = None
     if first is not None:
-        path = packaged_configs().get(first, Path(first)) if not Path(first).exists() else Path(first)
+        path = Path(first) if Path(first).is_file() else packaged_configs().get(first, Path(first))
     rest = words[1:] if first is not None else words
     rest += [f"model.backbone={backbone}"] if backbone else []
     rest += [f"train.device={device}"] if device else []
