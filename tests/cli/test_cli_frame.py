@@ -37,6 +37,12 @@ def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
     assert "train.epochs" in shown.stderr and "Traceback" not in shown.stderr
 
 
+def test_an_option_that_would_be_ignored_is_refused() -> None:
+    for words in (("demo", "--val", "labels.csv"), ("demo", "--extend", "epochs=9")):
+        shown = scob("train", *words)
+        assert shown.returncode == 2 and "goes with" in shown.stderr
+
+
 def test_debug_gives_the_traceback() -> None:
     shown = scob("--debug", "train", "configs/demo.yaml", "train.epoch=3")
     assert shown.returncode != 0 and "Traceback" in shown.stderr

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from scob.data import views as module
 from scob.data.views import Views
+from scob.masks import flip_cells
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_mask_goes_through_the_flip_of_its_image() -> None:
     mask = picture[:, 0] > 0
     flip = torch.tensor([True, False])
     seen = pixels(views, views.weak(picture, flip))[:, 0] > 0.5
-    assert torch.equal(views.flip_masks(mask, flip), seen)
+    assert torch.equal(flip_cells(mask, flip), seen)
 
 
 @pytest.mark.parametrize("look", ["strong", "crop"])

@@ -41,6 +41,10 @@ def train(
     from scob.training import train as run
 
     words = settings or []
+    if val is not None and images is None:
+        raise UserError("--val goes with --images; a settings file names its reported split with data.evaluate")
+    if extend and resume is None:
+        raise UserError("--extend goes with --resume RUN")
     prepared: Prepared | None = None
     if methods_folder is not None:
         from scob.methods import register_folder

@@ -62,11 +62,6 @@ class Views:
         """Resize if need be and normalise: (B, 3, H, W) uint8 -> (B, 3, S, S) float32."""
         return self._standardised(_unit(self._resized(images)))
 
-    @staticmethod
-    def flip_masks(masks: Tensor, flip: Tensor) -> Tensor:
-        """Mirror the masks of mirrored images: (B, h, w), (B,) bool -> (B, h, w)."""
-        return torch.where(flip[:, None, None], masks.flip(-1), masks)
-
     def _draw(self, keys: Tensor, epoch: int, stream: str, count: int) -> Tensor:
         return uniform(keys, seed_key(self.seed, epoch, stream), count)
 
