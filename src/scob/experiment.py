@@ -1,5 +1,6 @@
 """Everything a run needs, built from its settings: images, observed labels, network, method."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -240,6 +241,8 @@ def build(
     config = kind.adjust(config)
     device, t = processes.device, config.train
     if device.type == "cuda":
+        if t.deterministic:  # cuBLAS repeats its bits only with a workspace of a fixed size
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = not t.deterministic
         torch.backends.cudnn.benchmark = not t.deterministic
         torch.use_deterministic_algorithms(t.deterministic)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from struck import bytes_lost, records
 
 from scob import checkpoint
@@ -152,3 +153,18 @@ def test_parts_left_by_a_killed_process_are_swept_up(begun: Any) -> None:
     left.write_bytes(b"half")
     train(config, run, resume=True, data=data)
     assert not left.exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+@pytest.mark.parametrize("step", ["train.compile=false", "train.compile=true"])
+def test_a_deterministic_run_goes_on_with_the_same_bits_on_a_gpu(
+    configure: Any, scenes_of: Any, tmp_path: Path, step: str
+) -> None:
+    config = configure(SAVING, "train.device=cuda", "train.deterministic=true", step)
+    data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
+    train(config, whole, data=data)
+    with pytest.raises(Broken):
+        train(config, run, data=data, report=broken_at(11))
+    train(config, run, resume=True, data=data)
+    assert bytes_lost(whole, run) == 0
