@@ -120,3 +120,13 @@ def test_damaged_files(coco: tuple[Path, dict[str, Any]], text: str) -> None:
     (coco[0] / "annotations" / "instances_train2014.json").write_text(text)
     with pytest.raises(UserError, match=r"instances_train2014\.json"):
         open_split(str(coco[0]), "train")
+
+
+def test_an_outline_far_outside_its_image_is_refused_before_memory_is_taken(coco: tuple[Path, dict[str, Any]]) -> None:
+    folder, content = coco
+    content["annotations"][0]["segmentation"] = [[0, 0, 10**9, 1, 1, 0]]
+    next((folder / "annotations").glob("instances_train*.json")).write_text(json.dumps(content))
+    masks = open_split(str(folder), "train").masks
+    assert masks is not None
+    with pytest.raises(UserError, match="far outside"):
+        masks.load(0)

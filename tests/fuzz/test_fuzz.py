@@ -83,6 +83,12 @@ FOUND = [
         b'[{"id": 1, "name": "c"}], "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "segmentation": '
         b"[[0, 0, 1, 1, 1, 0]]}]}",
     ),
+    (
+        "coco_instances",
+        b'\0{"images": [{"id": 1, "file_name": "a.jpg", "height": 4, "width": 4}], "categories": '
+        b'[{"id": 1, "name": "c"}], "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "segmentation": '
+        b"[[0, 0, 100000000, 1, 1, 0]]}]}",
+    ),
     ("label_table", b'\1{"image": "\\ud800.jpg", "labels": ["cat"]}'),
     ("label_table", b'\1{"image": "a.jpg", "labels": ["\\ud800"]}'),
 ]

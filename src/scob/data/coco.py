@@ -21,6 +21,7 @@ from scob.labels import ABSENT, PRESENT, Labels
 
 EXPECTED_POSITIVES = 3.0
 CLASS_COUNT = 80
+MAX_SIDE = 65_535  # pixels, what a JPEG can have
 _NAME = re.compile(r"instances_(.+)\.json$")
 
 
@@ -170,14 +171,16 @@ class InstanceMasks:
         try:
             entry = self.coco.imgs[self.ids[index]]
             height, width = (int(entry[side]) for side in ("height", "width"))
-            if not 0 < height * width <= MAX_PIXELS or min(height, width) < 1:  # before memory is taken for it
-                raise ValueError(f"an image of {height} x {width} pixels")
+            if not 0 < height * width <= MAX_PIXELS or not 1 <= min(height, width) <= max(height, width) <= MAX_SIDE:
+                raise ValueError(f"an image of {height} x {width} pixels")  # before memory is taken for it
             for mark in self.coco.imgToAnns.get(self.ids[index], []):
                 if not mark.get("segmentation"):
                     continue
                 drawn = mark["segmentation"]
                 if isinstance(drawn, dict) and list(drawn["size"]) != [height, width]:
                     raise ValueError(f"a mask of {drawn['size']} on an image of {height} x {width}")
+                if isinstance(drawn, list):
+                    _check_outlines(drawn, max(height, width))
                 mask = self.coco.annToMask(mark).astype(np.bool_)
                 kind = self.column[int(mark["category_id"])]
                 merged[kind] = merged[kind] | mask if kind in merged else mask
@@ -185,6 +188,14 @@ class InstanceMasks:
         except Exception as error:  # pycocotools raises whatever a damaged mask makes it raise
             raise UserError(f"the masks of COCO image {self.ids[index]} cannot be read ({error!r})") from error
         return ObjectMasks(merged, void)
+
+
+def _check_outlines(outlines: list[Any], side: int) -> None:
+    """Polygons near the image only: pycocotools takes memory for every pixel between two corners."""
+    for outline in outlines:
+        corners = np.asarray(outline, np.float64)
+        if corners.ndim != 1 or not (np.abs(corners) <= 2 * side).all():
+            raise ValueError(f"an outline far outside an image of side {side}")
 
 
 @dataclass(frozen=True)
