@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from runs import trained_weights
 
+from runs import trained_weights
 from scob.training import train
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
