@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from runs import same, trained_weights
 from scob.config import merge, parse_overrides
 from scob.errors import UserError
 from scob.labels import Labels
@@ -125,3 +126,20 @@ def test_without_a_reported_split_the_table_says_so(tree, tmp_path):
     lab = Lab(merge(tree, {"data": {"evaluate": "test"}}), tmp_path)
     with pytest.raises(UserError, match=r"table-x needs .* no split 'test'"):
         lab.need_reported_split("table-x")
+
+
+def test_runs_share_one_look_at_the_images_and_come_out_as_on_their_own(tree, tmp_path, monkeypatch):
+    import scob.reproduce.lab as place
+    from scob.training import train
+
+    looks = []
+    real = place.look
+    monkeypatch.setattr(place, "look", lambda *args, **named: looks.append(args[0].method) or real(*args, **named))
+    lab = Lab(merge(tree, {"train": {"feature_cache": "device"}}), tmp_path / "lab")
+    lab.run(variants.ROLE)
+    shared = lab.run(variants.SCOB)
+    assert looks == ["role"]
+    train(shared.config, tmp_path / "alone", data=lab.data(shared.config))
+    assert same(trained_weights(shared.run.path), trained_weights(tmp_path / "alone"))
+    lab.run(variants.ROLE, seed=1)  # other draws of the views: its own look
+    assert looks == ["role", "role"]

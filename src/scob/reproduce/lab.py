@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from scob import __version__, methods
+from scob.checkpoint import list_checkpoints
 from scob.config import Config, merge, resolve
 from scob.data.readers import infer_format, splits_of
 from scob.errors import UserError
-from scob.experiment import Data, Report, load_data, silent
+from scob.experiment import Data, Report, Sight, load_data, look, silent
 from scob.files import write_atomically
 from scob.model.backbone import EMBEDDED
 from scob.parallel import Processes
@@ -71,7 +72,7 @@ class Lab:
         self.base = self.config(SCOB)
         self.id, self.title = identify(self.base.data.source, self.base.data.format)
         self._data: dict[str, Data] = {}
-        self._files: dict[str, Path] = {}
+        self._sight: tuple[str, Sight] | None = None
 
     def config(self, variant: Variant, seed: int = 0) -> Config:
         """The settings of a variant."""
@@ -137,6 +138,26 @@ class Lab:
             return replace(found, observed=found.train.labels)
         return found
 
+    def sight(self, config: Config, data: Data) -> Sight | None:
+        """The calibrated backbone with its images and kept features, shared with the run before where it may be."""
+        config = methods.find(config.method).adjust(config)
+        m, t = config.model, config.train
+        if m.freeze != "all" or t.feature_cache == "disk":
+            return None
+        seen = [config.data.model_dump(mode="json"), config.labels.file, m.backbone, m.calibrate_bn]
+        key = json.dumps([*seen, t.seed, t.precision, t.feature_cache, t.holdout])
+        if self._sight is None or self._sight[0] != key:
+            self.close()
+            self._sight = key, look(config, data, self.processes, report=self.report)
+        return self._sight[1]
+
+    def close(self) -> None:
+        """Let go of the images and features that the last runs shared."""
+        if self._sight is not None:
+            for feed in self._sight[1].feeds.values():
+                feed.close()
+        self._sight = None
+
     def run(self, variant: Variant, seed: int = 0, loop: type[Training] = Training) -> Outcome:
         """A finished run of the variant: an earlier one where there is one, else trained (or continued) now.
 
@@ -161,7 +182,8 @@ class Lab:
                 write_atomically(run.path / TRUE_MASKS, json.dumps(told))
             self.report(event, told)
 
-        summary = train(config, run.path, True, tell, data, self.processes, loop)
+        sight = None if list_checkpoints(run.checkpoints) else self.sight(config, data)
+        summary = train(config, run.path, True, tell, data, self.processes, loop, sight=sight)
         return Outcome(variant, seed, config, run, summary)
 
     def runs(self, variant: Variant, loop: type[Training] = Training) -> list[Outcome]:
