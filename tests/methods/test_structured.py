@@ -188,6 +188,24 @@ def test_similarity_loss_by_hand() -> None:
     assert float(found) == pytest.approx((1 + 1 + 2 + 1) / 4)
 
 
+def test_thresholds_fall_after_the_warm_up(experiment_of: Callable[..., Any]) -> None:
+    """From 0.95 by 0.025 an epoch to 0.75; one that begins lower stays."""
+    e = experiment_of("method=sst", *PARTIAL, "train.epochs=20", "sst.theta_cross=0.5")
+    method = e.method
+    assert method.fallen(4) is None and method.fallen(5) == 0
+    found = [method.threshold(0.95, method.fallen(epoch)) for epoch in (5, 6, 13, 19)]
+    assert found == pytest.approx([0.95, 0.925, 0.75, 0.75])
+    assert method.threshold(0.5, method.fallen(19)) == 0.5
+    assert method.phase(5) != method.phase(6) and method.phase(14) == method.phase(19)
+
+
+def test_completed_labels_are_learned_beside_the_known(experiment_of: Callable[..., Any]) -> None:
+    """Nothing is alike enough: the term of completed labels is the BCE of the known ones once more."""
+    e = experiment_of("method=sst", *PARTIAL, "sst.warm_up=0", "sst.theta_intra=1", "sst.theta_least=1")
+    losses = e.method.step(first_batch(e))
+    assert float(losses["intra"]) == pytest.approx(float(losses["bce"]), rel=1e-6)
+
+
 @pytest.mark.parametrize("off", ["intra", "cross"])
 def test_transfer_changes_what_is_learned(experiment_of: Callable[..., Any], off: str) -> None:
     words = ("method=sst", *PARTIAL, "sst.warm_up=0", "sst.theta_intra=0.1", "sst.theta_cross=-1")
@@ -232,6 +250,12 @@ def test_prototypes_find_two_heaps() -> None:
     assert centres.tolist() == pytest.approx([0, 10], abs=1.0)
     assert prototypes.weight[0].sum() == 320 and not prototypes.weight[1].any()
     assert prototypes.pick(torch.rand(4, 2, 2))[1].tolist() == [[True, False]] * 4
+
+
+def test_nothing_is_blended_in_the_warm_up(experiment_of: Callable[..., Any]) -> None:
+    e = experiment_of("method=sarb", *PARTIAL, "train.epochs=4", "sarb.warm_up=0.5")
+    assert not {"instance", "prototype"} & set(e.method.step(first_batch(e, 1)))
+    assert {"instance", "prototype"} <= set(e.method.step(first_batch(e, 2)))
 
 
 @pytest.mark.parametrize("off", ["instance", "prototype"])

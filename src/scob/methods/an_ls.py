@@ -2,7 +2,8 @@
 
 Elijah Cole, Oisin Mac Aodha, Titouan Lorieul, Pietro Perona, Dan Morris, Nebojsa Jojic: Multi-Label Learning from
 Single Positive Labels, CVPR 2021. BCE against labels that are not quite sure: an observed positive is taken for
-1 - epsilon / 2, everything else for epsilon / 2, with epsilon = 0.1.
+1 - epsilon / 2, everything else for epsilon / 2, with epsilon = 0.1. (The authors' code does not halve its 0.1: that
+would be epsilon = 0.2 here.)
 """
 
 from typing import ClassVar

@@ -2,7 +2,8 @@
 
 Tal Ridnik, Emanuel Ben-Baruch, Nadav Zamir, Asaf Noy, Itamar Friedman, Matan Protter, Lihi Zelnik-Manor: Asymmetric
 Loss for Multi-Label Classification, ICCV 2021. Present: (1 - p)^gamma+ * -log p. Absent: with the shifted
-probability q = max(p - m, 0), q^gamma- * -log(1 - q). gamma+ = 0, gamma- = 4, m = 0.05. Unknown counts as absent.
+probability q = max(p - m, 0), q^gamma- * -log(1 - q). gamma+ = 0, gamma- = 4, m = 0.05. Unknown counts as absent. The
+gradient passes through both factors, as in the paper's analysis; the authors' script holds the first one fixed.
 """
 
 from typing import ClassVar

@@ -3,7 +3,8 @@
 Thibaut Durand, Nazanin Mehrasa, Greg Mori: Learning a Deep ConvNet for Multi-label Classification with Partial
 Labels, CVPR 2019, the score-threshold strategy. After a warm-up on known labels, every epoch begins by taking the
 unknown labels whose logit the epoch before was at least theta for present and those at most -theta for absent; the
-choice is made anew each time. theta = 2. The loss is partial BCE over known and taken labels.
+choice is made anew each time. The loss is partial BCE over known and taken labels. theta = 2, as others who
+rebuilt the paper's strategy (a) have it; how long the warm-up was could not be checked.
 """
 
 from typing import Any, ClassVar

@@ -3,7 +3,7 @@
 Donghao Zhou, Pengfei Chen, Qiong Wang, Guangyong Chen, Pheng-Ann Heng: Acknowledging the Unknown for Multi-label
 Learning with Single Positive Labels, ECCV 2022. Present: -log p. Unknown: minus alpha times the entropy
 -p log p - (1 - p) log(1 - p), so that minimising the loss keeps the prediction near one half unless other images
-move it. alpha = 0.2 on VOC (0.1 on COCO, 0.01 on CUB). An observed negative costs -log(1 - p).
+move it. alpha = 0.2 on VOC (0.1 on COCO and NUS-WIDE, 0.01 on CUB). An observed negative costs -log(1 - p).
 """
 
 from typing import ClassVar

@@ -3,7 +3,8 @@
 Tianshui Chen, Liang Lin, Riquan Chen, Xiaolu Hui, Hefeng Wu: Knowledge-Guided Multi-Label Few-Shot Learning for
 General Image Recognition, TPAMI 2022. The features of the classes are those of SSGRL. A second gated graph network
 over the same P(c' | c) runs between the classes' classifier weights, so that a class with few examples learns from
-its company; what comes out of it classifies.
+its company; what comes out of it classifies. No code of the authors' was found: the paper's values below are those
+of SSGRL, and how the second graph is read out is ours.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ from scob.methods.structure import GatedGraph, PerClass, Structured, StructuredH
 class KggrSettings(StructureSettings):
     """Two graphs."""
 
-    classifier_steps: int = setting(3, "rounds of propagation between classifiers; 0: none", None, ge=0)
+    classifier_steps: int = setting(
+        3, "rounds of propagation between classifiers; 0: none; the paper's could not be checked", None, ge=0
+    )
 
 
 class GuidedClassifier(PerClass):

@@ -3,8 +3,10 @@
 Youngwook Kim, Jae Myung Kim, Zeynep Akata, Jungwoo Lee: Large Loss Matters in Weakly Supervised Multi-Label
 Classification, CVPR 2022. BCE with unknown as absent; in epoch t (from 1) the (t - 1) * delta percent of the
 batch's unknown labels with the largest loss are rejected (LL-R: they count nothing), corrected for this step (LL-Ct:
-they count as positives), or, delta percent each epoch from the second on, made positive for good (LL-Cp).
-delta = 0.2.
+they count as positives), or, delta percent each epoch from the second on, made positive for good (LL-Cp). A share of a
+batch is rounded up, as the authors' code does: at delta = 0.2 a batch of 16 images and 20 classes owes 0.6 labels, and
+rounding down would leave LL-Cp nothing to do. The authors choose delta from 0.1 to 0.5; which one they report for which
+data set could not be checked.
 """
 
 from typing import Any, ClassVar
@@ -22,13 +24,19 @@ from scob.model.network import Network
 class LargeLossSettings(Section):
     """Large-loss rejection and correction."""
 
-    delta: float = setting(0.2, "percent of the unknown labels by which the share grows each epoch", 0.2, ge=0)
+    delta: float = setting(
+        0.2,
+        "percent of the unknown labels by which the share grows each epoch; the authors' range: 0.1 to 0.5",
+        None,
+        ge=0,
+    )
 
 
 def largest(cost: Tensor, eligible: Tensor, share: float) -> Tensor:
-    """The eligible entries whose cost is among the largest `share` of theirs: (B, L), (B, L) bool -> bool."""
+    """The eligible entries whose cost is among the largest `share` (rounded up): (B, L), (B, L) bool -> bool."""
     ordered = torch.where(eligible, cost, -torch.inf).flatten().sort(descending=True).values
-    place = (eligible.sum() * min(1.0, share)).long().clamp(max=ordered.numel() - 1)
+    exact = eligible.sum() * min(1.0, share)
+    place = (exact - 1e-4).ceil().long().clamp(min=0, max=ordered.numel() - 1)  # 5 * 0.6 may be a little more than 3
     return eligible & (cost > ordered[place])
 
 

@@ -3,7 +3,9 @@
 Zhao-Min Chen, Xiu-Shen Wei, Peng Wang, Yanwen Guo: Multi-Label Image Recognition with Graph Convolutional Networks,
 CVPR 2019. Two graph convolutions, LeakyReLU(A H W), turn the class vectors into classifiers (L, C), which are
 multiplied with the maximum of stage 4 over space. A: P(c' | c) cut at tau = 0.4 to 0 and 1, then neighbours share
-p = 0.2 and the class itself keeps 1 - p (against over-smoothing), then normalised by degree on both sides.
+p = 0.2 and the class itself keeps 1 - p (against over-smoothing), then normalised by degree on both sides. A class
+hears those likely beside it, as the formula says; in the authors' code, whose matrix is transposed, those it is likely
+beside. Their 0.25 against 1 for the class itself is 0.2 against 0.8.
 """
 
 from collections.abc import Mapping

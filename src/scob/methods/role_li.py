@@ -23,7 +23,9 @@ from scob.model.heads import Grids, Keep, SmtHead, build_head, pool
 class RoleLiSettings(Section):
     """Linear initialisation."""
 
-    linear: float = setting(0.5, "share of the epochs in which only a linear classifier learns", None, ge=0, le=1)
+    linear: float = setting(
+        0.5, "share of the epochs in which only a linear classifier learns; the authors': 25 of 35", 0.714, ge=0, le=1
+    )
 
 
 class LinearFirstHead(nn.Module):

@@ -4,10 +4,12 @@ Tao Pu, Tianshui Chen, Hefeng Wu, Liang Lin: Semantic-Aware Representation Blend
 with Partial Labels, AAAI 2022. On the features of SSGRL. Instance level: where image n does not know class c and
 image m has it, f = a f_n + (1 - a) f_m, labelled 1 - a. Prototype level: K prototypes of every class, found by
 K-means over the features of its known positives, are blended in the same way with a share b. a and b are learned,
-from one half. Both blends are classified and cost partial BCE beside that of the plain features; a contrastive loss
-(1 - cosine between two positives of a class, 1 + cosine between a positive and a negative) keeps the features of a
-class together. Ours: n's partner is its neighbour in the (shuffled) batch, one class an image is blended with a
-prototype, and K-means runs online, half of what a prototype has seen being forgotten every epoch.
+from one half. Both blends begin after 5 epochs out of 20; they are classified and cost partial BCE beside that of the
+plain features. A contrastive loss (1 - cosine between two positives of a class, 1 + cosine between a positive and a
+negative) keeps the features of a class together. One unknown class an image is blended with a prototype. Values are
+those of the authors' code. Ours: n's partner is its neighbour in the (shuffled) batch (theirs: its mirror image there);
+K-means runs online, half of what a prototype has seen being forgotten every epoch (theirs: anew every 5 epochs); the
+contrastive loss is the mean over all pairs of a positive (theirs draws some, and parts two negatives too).
 """
 
 from typing import Any, ClassVar
@@ -20,19 +22,19 @@ from scob.draws import seed_key, uniform
 from scob.methods.base import Batch, Problem
 from scob.methods.partial_bce import partial_bce
 from scob.methods.sst import similarities, similarity_loss
-from scob.methods.structure import Structured, StructureSettings
+from scob.methods.structure import SmallStructureSettings, Structured
 from scob.model.features import FeatureSource, autocast
 from scob.model.network import Network
 
 
-class SarbSettings(StructureSettings):
+class SarbSettings(SmallStructureSettings):
     """Semantic-aware representation blending."""
 
     instance: bool = setting(True, "blend with features of another image")
     prototype: bool = setting(True, "blend with prototypes of the class")
     prototypes: int = setting(10, "K, prototypes of a class", 10, ge=1)
     contrast: float = setting(0.05, "weight of the contrastive loss", 0.05, ge=0)
-    warm_up: float = setting(0.25, "share of the epochs before prototypes are blended in", 0.25, ge=0, le=1)
+    warm_up: float = setting(0.25, "share of the epochs before anything is blended", 0.25, ge=0, le=1)
 
 
 def blend(own: Tensor, other: Tensor, where: Tensor, share: Tensor) -> Tensor:
@@ -96,7 +98,7 @@ class Sarb(Structured):
     def blended_loss(self, nodes: Tensor, observed: Tensor, where: Tensor, share: Tensor, batch: Batch) -> Tensor:
         """Partial BCE of blended features, whose blended entries are labelled 1 - share."""
         logits = self.network.classifier(self.head.relate(nodes)).float()
-        soft = torch.where(where, 1 - share.detach(), (observed == 1).float())
+        soft = torch.where(where, 1 - share, (observed == 1).float())  # the share learns from its label too
         return partial_bce(logits, torch.where(where, 1, observed), batch.weight, self.settings, soft)
 
     def with_neighbour(self, nodes: Tensor, observed: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,10 +130,11 @@ class Sarb(Structured):
                 shown = torch.where(real[:, None], observed, 0)
                 apart = similarity_loss(similarities(nodes), shown)
                 named["contrast"] = s.contrast * batch.weight.sum() * apart
-            if s.instance:
+            blends = batch.epoch >= s.warm_up * self.problem.epochs
+            if s.instance and blends:
                 made, where = self.with_neighbour(nodes, observed, real)
                 named["instance"] = self.blended_loss(made, observed, where, self.shares[0].sigmoid(), batch)
-            if s.prototype and batch.epoch >= s.warm_up * self.problem.epochs:
+            if s.prototype and blends:
                 made, where = self.with_prototype(nodes, observed, real, batch.keys)
                 named["prototype"] = self.blended_loss(made, observed, where, self.shares[1].sigmoid(), batch)
         self.optimiser.step(torch.stack(list(named.values())).sum())

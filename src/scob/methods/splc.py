@@ -3,7 +3,8 @@
 Youcai Zhang, Yuhao Cheng, Xinyu Huang, Fei Wen, Rui Feng, Yaqian Li, Yandong Guo: Simple and Robust Loss Design for
 Multi-Label Learning with Missing Labels, arXiv 2021. Present: the focal margin loss. Unknown: p^gamma * -log(1 - p)
 while p <= tau, the loss of a positive beyond; the correction begins after the first epoch. tau = 0.6, m = 1,
-gamma = 2. An observed negative is never corrected.
+gamma = 2. A corrected label has the margin of any positive, as the formula says; the authors' code leaves it off there.
+An observed negative is never corrected.
 """
 
 from typing import ClassVar

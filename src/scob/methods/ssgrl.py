@@ -4,7 +4,7 @@ Tianshui Chen, Muxin Xu, Xiaolu Hui, Hefeng Wu, Liang Lin: Learning Semantic-Spe
 Multi-Label Image Recognition, ICCV 2019. Semantic decoupling: the attention of class c at a cell is a linear map of
 tanh(U f * V x_c), where f is the cell and x_c the class's vector; a softmax over the cells; the mean of the cells
 under it. Semantic interaction: three rounds of a gated graph network over P(c' | c). Each class then has its own
-linear classifier. With partial labels it is trained by partial BCE, as in the comparisons of SST and SARB.
+linear classifier. With partial labels it is trained by partial BCE. Ours: class features are reduced to `hidden`.
 """
 
 from typing import ClassVar

@@ -33,6 +33,13 @@ class StructureSettings(SemanticSettings):
     steps: int = setting(3, "rounds of propagation over the graph; 0: none", 3, ge=0)
 
 
+class SmallStructureSettings(StructureSettings):
+    """The same at the sizes of SST and SARB."""
+
+    joint: int = setting(0, "dimension of the joint space of cells and classes; 0: 2 model.width", 512, ge=0)
+    hidden: int = setting(0, "dimension of a class's feature; 0: 2 model.width", 1024, ge=0)
+
+
 class GatedGraph(nn.Module):
     """Nodes that hear their neighbours, both ways along the edges, through a gated recurrent unit."""
 
@@ -88,7 +95,7 @@ class StructuredHead(nn.Module):
         self.of_cell = nn.Linear(channels, joint, bias=False)
         self.of_class = nn.Linear(start.shape[1], joint, bias=False)
         self.attention = nn.Linear(joint, 1)  # the two linear maps of the paper after the tanh, as one
-        self.reduce = nn.Linear(channels, self.dimension)
+        self.reduce = nn.Linear(channels, self.dimension)  # ours: SSGRL keeps all channels, SST and SARB reduce the map
         self.graph = GatedGraph(adjacency, self.dimension, int(recipe["steps"]))
 
     def classifier_for(self, classes: int) -> nn.Module:
