@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -300,4 +301,5 @@ def initialise(experiment: Experiment, model: str | Path) -> dict[str, list[str]
 
 def next_commands(run: Path) -> tuple[str, str]:
     """What a person does after training."""
-    return f"scob predict {run} IMAGES", f"scob recover {run}"
+    named = shlex.quote(str(run))  # to be copied into a shell
+    return f"scob predict {named} IMAGES", f"scob recover {named}"

@@ -1,5 +1,6 @@
 """Where verbs print: results to stdout, everything else to stderr, so that output can be piped."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -19,6 +20,11 @@ def escape(text: str) -> str:
     from rich.markup import escape as rich_escape
 
     return rich_escape(text)
+
+
+def command(*words: object) -> str:
+    """`scob WORDS...` as it can be copied into a shell, whatever the names in it hold."""
+    return shlex.join(["scob", *map(str, words)])
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from scob.cli.console import err, escape
+from scob.cli.console import command, err, escape
 from scob.cli.progress import bar
 
 
@@ -34,4 +34,4 @@ def register(app: typer.Typer) -> None:
             change = made.map_exported - made.map_torch
             told = f"mAP {made.map_torch:.2f} with torch, {made.map_exported:.2f} exported ({change:+.2f})"
             err.print(told, highlight=False)
-        err.print(escape(f"next: scob predict {made.path} IMAGES"), highlight=False, soft_wrap=True)
+        err.print(escape(f"next: {command('predict', made.path)} IMAGES"), highlight=False, soft_wrap=True)

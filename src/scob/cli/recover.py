@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from scob.cli.console import err, escape, out, table
+from scob.cli.console import command, err, escape, out, table
 from scob.cli.progress import bar, counted
 
 
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         err.print(escape(f"{said}; written to {found.folder}/"), highlight=False, soft_wrap=True)
         if found.suggestions:
             target = run if found.folder == run / "recovered" else found.folder
-            err.print(escape(f"next: scob review {target}"), highlight=False, soft_wrap=True)
+            err.print(escape(f"next: {command('review', target)}"), highlight=False, soft_wrap=True)
         else:
             err.print("nothing reaches the thresholds: try --min 0.3", highlight=False)
 
@@ -67,5 +67,5 @@ def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
     if made.changed:
         said += f", {made.changed} of them against what the labels said"
     err.print(escape(f"{said}; written to {made.path}"), highlight=False, soft_wrap=True)
-    again = f"scob train {run / 'config.yaml'} labels.file={made.path} --out {run}-reviewed"
+    again = command("train", run / "config.yaml", f"labels.file={made.path}", "--out", f"{run}-reviewed")
     err.print(escape(f"next: {again}"), highlight=False, soft_wrap=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from scob.cli.console import err, escape
+from scob.cli.console import command, err, escape
 
 
 def register(app: typer.Typer) -> None:
@@ -39,4 +39,5 @@ def register(app: typer.Typer) -> None:
         answers = list(store.decisions(folder).values())
         counts = ", ".join(f"{answers.count(answer)} {answer}ed" for answer in (store.ACCEPT, store.REJECT))
         err.print(escape(f"{counts}: {path}"), soft_wrap=True, highlight=False)
-        err.print(escape(f"Use them with: scob recover {run} --import {path}"), soft_wrap=True, highlight=False)
+        again = command("recover", run, "--import", path)
+        err.print(escape(f"Use them with: {again}"), soft_wrap=True, highlight=False)

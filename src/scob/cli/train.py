@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import err, escape, out, table
+from scob.cli.console import command, err, escape, out, table
 from scob.errors import UserError
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def train(
         except Interrupted as stop:
             live.stop()
             if speaks():
-                err.print(f"Stopped and saved. Go on with: scob train --resume {escape(str(folder))}", soft_wrap=True)
+                again = command("train", "--resume", folder)
+                err.print(f"Stopped and saved. Go on with: {escape(again)}", soft_wrap=True)
             raise typer.Exit(stop.code) from None
     if speaks():
         show(summary, folder, next_commands(folder))
@@ -163,4 +164,4 @@ def show(summary: dict[str, Any], folder: Path, following: tuple[str, str]) -> N
             rows.append((f"{key} (held-out images, last epoch)", f"{last[key]:.2f}"))
     rows += [("time", duration(summary["seconds"])), ("run folder", str(folder)), ("model", str(folder / "model"))]
     out.print(table("Done", ("what", "value"), rows))
-    out.print(f"Next:  {escape(following[0])}\n       {escape(following[1])}", highlight=False)
+    out.print(f"Next:  {escape(following[0])}\n       {escape(following[1])}", highlight=False, soft_wrap=True)
