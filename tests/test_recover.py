@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,12 @@ def test_the_queue_is_what_review_reads(small: Small, recovered: Path) -> None:
         (s["score"] + (s["score"] if s["estimate"] is None else s["estimate"])) / 2 for s in read_suggestions(recovered)
     ]
     assert tops == sorted(tops, reverse=True)
+
+
+def test_drawn_pictures_move_with_their_folder(recovered: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(recovered, tmp_path / "elsewhere"))
+    files = read_queue(moved).files.values()
+    assert files and all(path.is_file() and path.is_relative_to(moved) for path in files)
 
 
 def test_every_format_names_every_suggestion(recovered: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,8 @@ def write_queue(
     files = _files_of(folder, list(named), split) | _files_of(folder, list(near), confirmed)
     root = os.path.commonpath([os.path.dirname(p) for p in files.values()]) if files else None  # noqa: PTH120
     relative = {image: os.path.relpath(path, root) for image, path in files.items()}
+    if root is not None and Path(root).is_relative_to(folder.absolute()):
+        root = os.path.relpath(root, folder.absolute())  # our own pictures: the folder may be moved
     lines = "".join(json.dumps(s.to_json()) + "\n" for s in suggestions)
     write_atomically(folder / "images.json", json.dumps({"root": root, "files": relative}, indent=1) + "\n")
     write_atomically(folder / "suggestions.jsonl", lines)
@@ -127,7 +129,8 @@ def write_formats(
 def _stored(folder: Path) -> dict[str, str]:
     """Where `write_queue` put pictures that were no files."""
     made = json.loads((folder / "images.json").read_text())
-    return {image: os.path.join(made["root"] or "", name) for image, name in made["files"].items()}  # noqa: PTH118
+    base = folder.absolute() / (made["root"] or "")
+    return {image: str(base / name) for image, name in made["files"].items()}
 
 
 def as_csv(suggestions: "Sequence[Suggestion]") -> bytes:
