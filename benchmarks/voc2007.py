@@ -78,7 +78,7 @@ def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", help="main, ablation, or name:key=value,key=value")
+    parser.add_argument("groups", nargs="*", help="main, ablation, a row of them, or name:key=value,key=value")
     parser.add_argument("--data", required=True)
     parser.add_argument("--backbone", required=True)
     parser.add_argument("--cache", default="")
@@ -99,8 +99,10 @@ def main() -> None:
     chosen = choose(args, extra, results)
     wanted: list[tuple[str, list[str]]] = []
     for group in args.groups:
-        table = {"main": MAIN, "ablation": ABLATION}.get(group) or dict([parse(group)])
-        for seed in range(args.seeds if group != "ablation" else 1):
+        rows = MAIN | ABLATION
+        one = {group: rows[group]} if group in rows else dict([parse(group)])
+        table = {"main": MAIN, "ablation": ABLATION}.get(group, one)
+        for seed in range(args.seeds):
             wanted += [(n, [*extra, *chosen, *w, f"train.seed={seed}"]) for n, w in table.items()]
     begin(wanted, args, results)
 
