@@ -52,10 +52,10 @@ def test_the_queue_is_what_review_reads(small: Small, recovered: Path) -> None:
         assert all(state == 1 and image != s.image for state, image in near) or not near
     assert any(s.nearest for s in queue.suggestions) and any(s.mask for s in queue.suggestions)
     assert all(path.is_file() for path in queue.files.values())
-    tops = [
-        (s["score"] + (s["score"] if s["estimate"] is None else s["estimate"])) / 2 for s in read_suggestions(recovered)
-    ]
+    made = read_suggestions(recovered)
+    tops = [(s["score"] + (s["score"] if s["estimate"] is None else s["estimate"])) / 2 for s in made]
     assert tops == sorted(tops, reverse=True)
+    assert [s.confidence for s in queue.suggestions] == pytest.approx(tops, abs=1e-5)
 
 
 def test_drawn_pictures_move_with_their_folder(recovered: Path, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class Suggestion:
         return {
             "image": self.image,
             "class": self.label,
+            "confidence": round(self.confidence, 6),
             "score": round(self.score, 6),
             "estimate": None if self.estimate is None else round(self.estimate, 6),
             "mask": self.mask,

@@ -123,7 +123,7 @@ def test_the_mask_shows_on_hover_on_focus_and_by_key(page: Page) -> None:
     expect(mask).to_have_css("opacity", "0")
     page.locator("#frame").hover()
     expect(mask).to_have_css("opacity", "1")
-    expect(page.locator("#box")).to_have_css("opacity", "1")
+    expect(page.locator("#box")).to_be_hidden()
     page.mouse.move(5, 5)
     expect(mask).to_have_css("opacity", "0")
     page.keyboard.press("m")
@@ -193,7 +193,25 @@ def test_names_with_html_are_shown_as_they_are(page: Page) -> None:
     expect(page.locator("#class option").nth(1)).to_have_text(f"{KITE} (4)")
 
 
+def test_a_box_stands_in_for_a_mask_and_the_rank_is_by_confidence(context: BrowserContext, run_folder: Path) -> None:
+    path = run_folder / "recovered/suggestions.jsonl"
+    first = {**json.loads(path.read_text().splitlines()[0]), "confidence": 0.935, "mask": None}
+    path.write_text(json.dumps(first) + "\n")
+    with ReviewProcess(run_folder) as server:
+        page = open_page(context, server)
+        loaded(page, "#image", 480)
+        page.locator("#frame").hover()
+        expect(page.locator("#box")).to_have_css("opacity", "1")
+        expect(page.locator("#mask")).to_be_hidden()
+        expect(page.locator("#confidence")).to_have_text("94%")
+        expect(page.locator("#list small")).to_have_text(["94%"])
+        expect(page.locator("#score")).to_have_text("97%")
+        page.locator("#least").fill("96")
+        expect(page.locator("#matching")).to_have_text("0 shown")
+
+
 def test_evidence_is_shown(page: Page) -> None:
+    expect(page.locator("#confidence")).to_have_text("97%")
     expect(page.locator("#score")).to_have_text("97%")
     expect(page.locator("#estimate")).to_have_text("90%")
     expect(page.locator("#observed span")).to_have_text(["box"])

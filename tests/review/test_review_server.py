@@ -52,7 +52,7 @@ def test_the_page_and_its_parts_come_from_here_alone(client: TestClient) -> None
 def test_the_queue_has_every_suggestion_in_rank_order(client: TestClient) -> None:
     queue = client.get("/api/queue").json()
     assert [queue["classes"][c] for c in queue["class"]] == ["ball", KITE] * 4
-    assert queue["score"] == sorted(queue["score"], reverse=True) and len(queue["score"]) == 8
+    assert queue["confidence"] == sorted(queue["confidence"], reverse=True) and len(queue["confidence"]) == 8
     assert queue["images"][queue["image"][3]] == "meadow-03.png"
     assert queue["decision"] == [None] * 8 and queue["folder"] == "run"
 

@@ -44,7 +44,7 @@ class Desk:
             "class": [position[s.label] for s in suggestions],
             "images": self.queue.images,
             "image": [self.image_number[s.image] for s in suggestions],
-            "score": [round(s.score, 4) for s in suggestions],
+            "confidence": [round(s.confidence, 4) for s in suggestions],
             "decision": [state.get((s.image, s.label)) for s in suggestions],
         }
 

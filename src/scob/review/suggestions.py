@@ -22,11 +22,15 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A label that an image may be missing, and why. `box`: x0, y0, x1, y1 in fractions; `mask`: COCO RLE."""
+    """A label that an image may be missing, and why. `box`: x0, y0, x1, y1 in fractions; `mask`: COCO RLE.
+
+    `confidence` is what the suggestions are ranked by; where the file has none, the score.
+    """
 
     image: str
     label: str
     score: float
+    confidence: float
     estimate: float | None = None
     mask: Mapping[str, Any] | None = None
     box: tuple[float, float, float, float] | None = None
@@ -95,11 +99,13 @@ def _suggestion(row: Any) -> Suggestion:
         raise ValueError("'box' is not [x0, y0, x1, y1]")
     if mask is not None and not (isinstance(mask, dict) and "size" in mask and "counts" in mask):
         raise ValueError("'mask' is not a COCO run-length mask")
+    sure = row["score"] if row.get("confidence") is None else row["confidence"]
     corners = tuple(_share(side, "box") for side in box) if box else None
     return Suggestion(
         image=text(row["image"], "image"),
         label=text(row["class"], "class"),
         score=_share(row["score"], "score"),
+        confidence=_share(sure, "confidence"),
         estimate=None if row.get("estimate") is None else _share(row["estimate"], "estimate"),
         mask=mask,
         box=corners,  # type: ignore[arg-type]

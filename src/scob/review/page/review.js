@@ -282,7 +282,7 @@ function filter() {
   for (let number = 0; number < queue.class.length; number += 1) {
     const decision = queue.decision[number];
     if (wanted >= 0 && queue.class[number] !== wanted) continue;
-    if (queue.score[number] < least) continue;
+    if (queue.confidence[number] < least) continue;
     if (status === "all" || (status === "open" ? !decision : decision === status)) view.push(number);
   }
   $("matching").textContent = `${view.length} shown`;
@@ -319,7 +319,7 @@ function entry(number) {
   const what = button.appendChild(document.createElement("span"));
   what.className = "what";
   what.textContent = classOf(number);
-  what.appendChild(document.createElement("small")).textContent = percent(queue.score[number]);
+  what.appendChild(document.createElement("small")).textContent = percent(queue.confidence[number]);
   button.appendChild(document.createElement("span")).className = "mark";
   button.addEventListener("click", () => show(number));
   return row;
@@ -330,7 +330,7 @@ function dress(row, number) {
   const badge = button.lastChild;
   const decision = queue.decision[number];
   button.setAttribute("aria-current", String(number === current));
-  button.setAttribute("aria-label", `${classOf(number)}, ${percent(queue.score[number])}, ${nameOf(number)}, ${PAST[decision] ?? "to decide"}`);
+  button.setAttribute("aria-label", `${classOf(number)}, ${percent(queue.confidence[number])}, ${nameOf(number)}, ${PAST[decision] ?? "to decide"}`);
   badge.dataset.decision = decision ?? "";
   badge.textContent = SIGN[decision] ?? "";
 }
@@ -360,8 +360,8 @@ function show(number) {
   }
   $("class-name").textContent = classOf(number);
   $("image-name").textContent = nameOf(number);
-  $("score").textContent = percent(queue.score[number]);
-  $("meter").style.width = percent(queue.score[number]);
+  $("confidence").textContent = percent(queue.confidence[number]);
+  $("meter").style.width = percent(queue.confidence[number]);
   $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: show where ${classOf(number)} was seen`);
   const source = picture("image", queue.image[number]);
   if ($("image").getAttribute("src") !== source) {
@@ -387,6 +387,7 @@ async function showEvidence(number) {
   }
   if (number !== current) return;
   $("estimate-row").hidden = one.estimate === null;
+  $("score").textContent = one.estimate === null ? "" : percent(one.score);
   $("estimate").textContent = one.estimate === null ? "" : percent(one.estimate);
   $("observed").replaceChildren(...(one.observed.length ? one.observed : ["none"]).map((name) => {
     const chip = document.createElement("span");
@@ -404,7 +405,7 @@ async function showEvidence(number) {
     item.appendChild(document.createElement("small")).textContent = near.score.toFixed(2);
     return item;
   }));
-  if (one.box) {
+  if (one.box && !one.mask) { // the mask's outline says more
     const [left, top, right, bottom] = one.box;
     Object.assign($("box").style, {
       left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top),
