@@ -31,6 +31,17 @@ def test_help_imports_nothing_heavy() -> None:
     assert shown.stdout.strip() == "[]"
 
 
+def test_importing_the_package_takes_less_than_a_third_of_a_second() -> None:
+    def microseconds() -> int:
+        command = [sys.executable, "-X", "importtime", "-c", "import scob"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+        _, whole, name = told[-1].removeprefix("import time:").split("|")
+        assert name.strip() == "scob"
+        return int(whole)
+
+    assert min(microseconds() for _ in range(3)) < 300_000  # the best of three: others may keep the machine busy
+
+
 def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
     shown = scob("train", "configs/demo.yaml", "train.epoch=3")
     assert shown.returncode == 2
