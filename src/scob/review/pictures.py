@@ -108,7 +108,7 @@ def spotlight(mask: Mapping[str, Any], ratio: float = 1.0, side: int = 640) -> b
     outside = 1 - np.asarray(inside, np.float32) / 255
     line = (edge / 255).clip(0, 1)[..., None]
     colour = np.array([10, 12, 18], np.float32) * (1 - line) + np.array(OUTLINE, np.float32) * line
-    alpha = np.maximum(0.52 * outside, line[..., 0]) * 255
+    alpha = np.maximum(0.6 * outside, line[..., 0]) * 255
     held = io.BytesIO()
     Image.fromarray(np.dstack([colour, alpha]).round().astype(np.uint8), "RGBA").save(held, "PNG")
     return held.getvalue()
