@@ -1,4 +1,4 @@
-"""The demo, small: all four rows, the files it writes, and a page that fetches nothing."""
+"""The demo, small: all rows, the files it writes, and a page that fetches nothing."""
 
 import json
 import re

@@ -31,7 +31,7 @@ def demo(
     while (folder / "runs").exists():
         folder, number = out_folder.with_name(f"{out_folder.name}-{number}"), number + 1
     began = time.monotonic()
-    err.print("Drawing scenes and looking at them once; then four methods learn from one label an image.", style="dim")
+    err.print("Drawing scenes and looking at them once; then each method learns from one label an image.", style="dim")
     current: list[Live] = []
 
     def report_of(method: str, seed: int, config: Any) -> Live:
