@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 PAIRS = 64  # (image, class) pairs differentiated at once: bounds the memory whatever the number of classes
 OVERLAY_SIDE = 1024
+SPECK = 0.25  # of the largest part of a mask: smaller parts are not in its box
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,22 @@ def enlarge(heat: NDArray[np.float32], height: int, width: int) -> NDArray[np.fl
     cells = torch.from_numpy(heat)[None, None]
     grown = F.interpolate(cells, size=(height, width), mode="bilinear", align_corners=False)
     return np.asarray(grown[0, 0].numpy(), dtype=np.float32)
+
+
+def without_specks(heat: NDArray[np.float32], threshold: float, least: float = SPECK) -> NDArray[np.float32]:
+    """The map (h, w) without the parts beyond `threshold` that are small beside the largest: a box is not for those."""
+    inside = heat >= threshold
+    parts = np.where(inside, np.arange(1, heat.size + 1).reshape(heat.shape), 0)
+    while True:  # each cell takes the highest number of its neighbours: a part ends with one number
+        wide = np.pad(parts, 1)
+        shifted = [wide[y : y + heat.shape[0], x : x + heat.shape[1]] for y in range(3) for x in range(3)]
+        grown = np.where(inside, np.max(shifted, axis=0), 0)
+        if (grown == parts).all():
+            break
+        parts = grown
+    sizes = np.bincount(parts.ravel(), minlength=heat.size + 1)
+    sizes[0] = 0
+    return np.where(inside & (sizes[parts] < least * sizes.max()), np.float32(0), heat)
 
 
 def box_of(mask: NDArray[np.bool_]) -> Box | None:
@@ -171,7 +188,8 @@ def explain_images(
                     continue
                 while pair < len(rows) and rows[pair] == row:
                     heat, c = heats[pair], chosen[pair]
-                    box = box_of(enlarge(heat, model.size, model.size) >= mask_threshold)
+                    clean = without_specks(heat, mask_threshold)
+                    box = box_of(enlarge(clean, model.size, model.size) >= mask_threshold)
                     yield Explanation(name, model.classes[c], float(scores[row, c]), heat, box)
                     pair += 1
                 row += 1

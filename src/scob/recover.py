@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from scob.config import nearest as nearest_name
 from scob.data.source import Images, Split
 from scob.errors import UserError
-from scob.explain import Box, box_of, enlarge, pair_maps, rle
+from scob.explain import Box, box_of, enlarge, pair_maps, rle, without_specks
 from scob.inputs import find_images
 from scob.ipt import EMPTY, InstancePriorityTree
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
@@ -229,7 +229,8 @@ def suggest(
                 ratio = min(1.0, MASK_SIDE / max(shape))
                 sides = max(1, round(shape[0] * ratio)), max(1, round(shape[1] * ratio))
                 inside = enlarge(heats[place].numpy(), *sides) >= 0.5
-                box = box_of(inside)
+                clean = without_specks(heats[place].numpy(), 0.5)
+                box = box_of(enlarge(clean, *sides) >= 0.5)
                 mask = rle(inside) if box is not None else None
                 near = evidence.nearest(c, vectors[place], image)
             estimate = None if estimates is None or np.isnan(estimates[row, c]) else float(estimates[row, c])
