@@ -126,6 +126,7 @@ class TrainSettings(Section):
     batch: int = setting(16, "images a step, over all processes together", 8, ge=1)
     lr_smt: float = setting(1e-4, "learning rate of the SMT (4e-4 is unstable without a warm-up)", 4e-4, gt=0)
     lr_mapping: float = setting(1e-3, "learning rate of the mapping layers", 0.01, gt=0)
+    lr_cnn: float = setting(1e-3, "learning rate of a convolutional head and its classifier", 0.001, gt=0)
     lr_other: float = setting(1e-3, "learning rate of the classifier and other new layers", 0.001, gt=0)
     lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
     lr_estimator: float = setting(

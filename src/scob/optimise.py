@@ -33,6 +33,7 @@ class Optimiser:
     ) -> None:
         rates = {
             "smt": settings.lr_smt,
+            "cnn": settings.lr_cnn,
             "mapping": settings.lr_mapping,
             "other": settings.lr_other,
             "backbone": settings.lr_backbone,

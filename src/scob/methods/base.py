@@ -14,7 +14,7 @@ from scob.config import Config, Section
 from scob.masks import MaskBank
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
-from scob.model.heads import Grids, SmtHead
+from scob.model.heads import ConvHead, Grids, SmtHead
 from scob.model.network import Network, full
 from scob.optimise import Optimiser
 from scob.parallel import Processes
@@ -88,13 +88,12 @@ class Method(nn.Module):
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
         """Parameters by the name of their learning rate."""
-        smt = isinstance(self.network.head, SmtHead)
+        head, classifier = list(self.network.head.parameters()), list(self.network.classifier.parameters())
+        smt, cnn = isinstance(self.network.head, SmtHead), isinstance(self.network.head, ConvHead)
         return {
-            "smt": list(self.network.head.parameters()) if smt else [],
-            "other": [
-                *self.network.classifier.parameters(),
-                *([] if smt else self.network.head.parameters()),
-            ],
+            "smt": head if smt else [],
+            "cnn": [*classifier, *head] if cnn else [],
+            "other": [] if cnn else [*classifier, *([] if smt else head)],
             "backbone": list(self.network.backbone.parameters()),
         }
 
