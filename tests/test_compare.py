@@ -124,7 +124,9 @@ def test_what_cannot_be_compared(settings: Config, configure: Callable[..., Conf
         compare(["an"], configure("data.evaluate="), tmp_path)
 
 
-def test_the_verb(small_words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verb(
+    small_words: tuple[str, ...], tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A method of one's own from a folder, partial labels, settings on the line."""
     monkeypatch.setattr(methods, "_found", dict(methods._found))
     own = tmp_path / "own"
@@ -133,8 +135,9 @@ def test_the_verb(small_words: tuple[str, ...], tmp_path: Path, monkeypatch: pyt
         '"""Mine: as AN."""\nfrom scob.methods.an import AssumeNegative\n\n\n'
         'class Mine(AssumeNegative):\n    name = "mine"\n    title = "My method"\n'
     )
-    words = [w for w in (*small_words, *WORDS) if not w.startswith("data.source")]
+    words = [w for w in (*small_words, *WORDS) if not w.startswith(("data.source", "model.backbone"))]
     given = ["compare", "mine", "an", *words, "--data", "scenes:40x64", "--labels", "partial:0.3"]
+    given += ["--backbone", str(tiny_backbone)]
     done = CliRunner().invoke(
         build(), [*given, "--methods-folder", str(own), "--out", str(tmp_path / "out")], catch_exceptions=False
     )
@@ -142,6 +145,7 @@ def test_the_verb(small_words: tuple[str, ...], tmp_path: Path, monkeypatch: pyt
     assert "My method" in done.output
     stored = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert "partial 0.3" in stored["used"]["Observed labels"]
+    assert stored["used"]["Weights"].startswith(tiny_backbone.name)
     assert len({row["mAP"]["mean"] for row in stored["rows"]}) == 1  # the same loss, the same labels, the same result
 
 
@@ -158,6 +162,7 @@ def test_the_verb_lists_methods() -> None:
         (["an"], "--data"),
         (["an", "--data", "scenes", "--labels", "half"], "--labels half"),
         (["nothing", "--data", "scenes"], "no method 'nothing'"),
+        (["an", "--data", "nowhere"], "no data at nowhere"),
     ],
 )
 def test_the_verb_complains(words: list[str], says: str) -> None:

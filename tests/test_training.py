@@ -47,6 +47,17 @@ def test_a_loss_that_is_not_finite_stops_the_run(configure: Any, scenes_of: Any,
     assert 0 < kept[1]["step"] < stopped
 
 
+@pytest.mark.parametrize("word", ["method=rolee", "data.source=nowhere"])
+def test_a_mistake_leaves_no_run_folder(configure: Any, tmp_path: Path, word: str) -> None:
+    with pytest.raises(UserError):
+        train(configure(word), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "mine").mkdir()  # a folder that was there before stays
+    with pytest.raises(UserError):
+        train(configure(word), tmp_path / "mine")
+    assert (tmp_path / "mine").is_dir()
+
+
 def at_step(number: int, act: Callable[[], None]) -> Callable[[str, dict[str, object]], None]:
     def report(event: str, facts: dict[str, object]) -> None:
         if event == "step" and facts["step"] == number:

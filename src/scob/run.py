@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,14 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; a second run on it is refused. The lock ends with the process."""
+        """Hold the folder for this process; a second run on it is refused. The lock ends with the process.
+
+        A folder that is new and into which nothing was written is removed again: a misspelt path leaves no run behind.
+        """
+        lock, new = self.path / ".lock", not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+            handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o644)
         except OSError as error:
             raise UserError(f"cannot write the run folder {self.path}: {error.strerror}") from error
         try:
@@ -60,7 +64,13 @@ class RunFolder:
                 pass
             for folder in (self.path, self.checkpoints, self.model):
                 remove_parts(folder)
-            yield
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    if new and list(self.path.iterdir()) == [lock]:
+                        lock.unlink()
+                        self.path.rmdir()
         finally:
             os.close(handle)
 

@@ -10,7 +10,7 @@ from scob.errors import UserError
 from scob.labels import Labels
 from scob.presets import packaged_config
 from scob.reproduce import variants
-from scob.reproduce.distribution import BINS, Watched, shares_of
+from scob.reproduce.distribution import BINS, Watched, every_epoch, shares_of
 from scob.reproduce.lab import Lab, identify
 from scob.reproduce.registry import settings_for
 
@@ -91,12 +91,23 @@ def test_a_watched_run_trains_the_same_and_serves_as_a_plain_one(lab):
     }
 
 
+def test_the_map_has_a_column_for_each_epoch(tree, tmp_path):
+    lab = Lab(merge(tree, {"train": {"evaluate_every": 2}}), tmp_path)
+    assert shares_of(lab.run(every_epoch(variants.ROLE), loop=Watched)).shape == (2, BINS)
+
+
 def test_used_says_what_the_numbers_rest_on(lab):
     used = lab.used([lab.run(variants.ROLE)])
     assert "SHA-256" in used["Weights"] and str(lab.out.parent) not in json.dumps(used)
     assert "36 training images" in used["Images"] and "20 of the split 'val'" in used["Images"]
     assert "single-positive seed 0" in used["Observed labels"]
     assert "holdout_labels: observed" in used["Epoch"]
+    assert "Caution" not in used
+
+
+def test_runs_too_short_for_masks_are_cautioned_about(tree, tmp_path):
+    lab = Lab(merge(tree, {"train": {"epochs": 1}}), tmp_path)
+    assert "init_epochs" in lab.used([lab.run(variants.SCOB)])["Caution"]
 
 
 def test_data_sets_are_known_by_their_layout_and_year(tmp_path):
@@ -107,14 +118,19 @@ def test_data_sets_are_known_by_their_layout_and_year(tmp_path):
         assert identify(str(tmp_path / name), "voc") == (expected, name)
 
 
-def test_settings_start_from_the_demo_on_scenes_only():
+def test_settings_start_from_the_demo_on_scenes_only(tmp_path):
     tree = settings_for("scenes", epochs=3, overrides=["model.width=64"], paper_parity=True)
     assert tree["model"]["width"] == 64 and tree["model"]["feedforward"] == 256
     assert tree["data"]["source"] == packaged_config("demo")["data"]["source"]
     assert settings_for("scenes:40x64")["data"]["source"] == "scenes:40x64"
     assert tree["train"]["epochs"] == 3 and tree["train"]["select"] == "best-on-test"
-    with pytest.raises(UserError, match="--backbone"):
+    assert settings_for("scenes")["train"]["select"] == "holdout"  # whatever the demo does
+    with pytest.raises(UserError, match="no data at somewhere"):
         settings_for("somewhere")
+    (tmp_path / "JPEGImages").mkdir()
+    (tmp_path / "ImageSets" / "Main").mkdir(parents=True)
+    with pytest.raises(UserError, match="--backbone"):
+        settings_for(str(tmp_path))
     assert settings_for("somewhere", backbone="elsewhere") == {
         "data": {"source": "somewhere"}, "model": {"backbone": "elsewhere"}, "train": {},
     }  # fmt: skip

@@ -17,6 +17,7 @@ def compare(
     ),
     data: str = typer.Option("", help="A folder, a label table, or 'scenes'."),
     config: Path = typer.Option(None, help="A settings file all runs start from; for scenes the demo's."),
+    backbone: str = typer.Option("", help="Hub name, folder or ResNet file; for scenes the embedded one."),
     labels: str = typer.Option("", help="What is observed: single, partial:0.1, full or given."),
     seeds: int = typer.Option(1, min=1, help="Runs of each method, each with its own draw of the labels."),
     top: int = typer.Option(0, min=0, help="Only the best so many (and role, full) run on the seeds after the first."),
@@ -52,7 +53,7 @@ def compare(
         data = str(read_yaml(config).get("data", {}).get("source", "scenes"))
     for name in names:
         methods.find(name)
-    settings = resolve(settings_for(data, config, overrides), "on the command line", known_methods())
+    settings = resolve(settings_for(data, config, overrides, backbone or None), "on the command line", known_methods())
 
     class Shown(Display):
         """Also says what a method remarks on."""

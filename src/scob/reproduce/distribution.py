@@ -1,16 +1,19 @@
 """fig-distribution: what ROLE and Scob predict, epoch by epoch, for the training set's unknown true negatives."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scob import plots
+from scob.config import merge
 from scob.metrics import unknown_negative_shares
 from scob.reproduce import variants
 from scob.reproduce.lab import Outcome, Work
 from scob.reproduce.paper import paper_figure
 from scob.reproduce.report import Cell, Column, Report, write_report
+from scob.reproduce.variants import Variant
 from scob.training import Training
 
 BINS = 50
@@ -34,11 +37,17 @@ def shares_of(outcome: Outcome) -> NDArray[np.float64]:
     return np.array([record["shares"] for record in outcome.run.records("distribution")], dtype=np.float64)
 
 
+def every_epoch(variant: Variant) -> Variant:
+    """The same run, evaluated after each epoch: the map has a column for each."""
+    return replace(variant, changes=merge(variant.changes, {"train": {"evaluate_every": 1}}))
+
+
 def fig_distribution(work: Work) -> list[Path]:
     """ROLE left, Scob right; the numbers behind the map in the JSON file."""
     lab = work.lab
     outcomes = {
-        name: lab.run(variant, loop=Watched) for name, variant in (("ROLE", variants.ROLE), ("Scob", variants.SCOB))
+        name: lab.run(every_epoch(variant), loop=Watched)
+        for name, variant in (("ROLE", variants.ROLE), ("Scob", variants.SCOB))
     }
     full = [lab.run(variants.FULL)] if lab.reports else []
     shares = {name: shares_of(outcome) for name, outcome in outcomes.items()}

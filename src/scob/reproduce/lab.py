@@ -212,6 +212,8 @@ class Lab:
             "Seeds": ", ".join(str(seed) for seed in sorted({o.config.train.seed for o in outcomes})),
             "Scob": __version__,
         }
+        if c.train.epochs <= c.scob.init_epochs and any(o.config.method == "scob" for o in outcomes):
+            found["Caution"] = "so few epochs are all of scob.init_epochs: Scob's rows never came to masks or contrast"
         if missing:
             found["Left out of mAP"] = f"{', '.join(missing)} (no known positive or negative)"
         return found

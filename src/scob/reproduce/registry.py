@@ -7,7 +7,7 @@ from typing import Any
 
 from scob import methods
 from scob.config import merge, nearest, parse_overrides, read_yaml, resolve
-from scob.data.readers import is_scenes
+from scob.data.readers import is_scenes, splits_of
 from scob.errors import UserError
 from scob.experiment import Report, silent
 from scob.model.backbone import EMBEDDED
@@ -134,7 +134,8 @@ def settings_for(
         tree = read_yaml(config)
         resolve(tree, str(config), known_methods())
     elif is_scenes(source):
-        tree = packaged_config("demo")
+        # Tables choose the epoch on held-out training images, whatever the demo does.
+        tree = merge(packaged_config("demo"), {"train": {"select": "holdout"}})
     asked: dict[str, Any] = {"data": {"source": source}}
     if source == "scenes" and is_scenes(str(tree.get("data", {}).get("source", ""))):
         asked = {}  # plain 'scenes' means as many and as large as the settings say
@@ -146,6 +147,7 @@ def settings_for(
     tree = merge(merge(tree, merge(asked, {"train": train})), parse_overrides(overrides))
     found = resolve(tree, "on the command line", known_methods())
     if not is_scenes(found.data.source) and found.model.backbone == EMBEDDED:
+        splits_of(found.data.source, found.data.format)  # a wrong path is the first thing to hear of
         raise UserError("the embedded backbone knows drawings only: for these images name another with --backbone")
     return tree
 

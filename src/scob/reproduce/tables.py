@@ -21,7 +21,11 @@ RATES = ("OP", "OR", "OF1", "CP", "CR", "CF1")
 def table_main(work: Work) -> list[Path]:
     """Every method under both label settings on every data set."""
     names = work.methods or tuple(methods.names())
+    paper = paper_table("table-main")
     titles = {name: methods.find(name).title for name in names}
+    for name in names:
+        if (row := paper.row(variants.paper_id(name))) is not None:
+            titles[name] = row.names["method"]
     rows = variants.main_rows(names, titles)
     values: dict[str, dict[str, list[float]]] = {key: {} for key in rows}
     remarks: dict[str, str] = {}
@@ -39,16 +43,14 @@ def table_main(work: Work) -> list[Path]:
             values[key][lab.id] = [o.mAP for o in outcomes]
             done.setdefault(lab.id, []).extend(outcomes)
     backbone = Path(work.lab.base.model.backbone).name
-    measured = {
-        key: Measured(
-            values[key],
-            {} if _in_paper("table-main", key) else {"method": v.title, "backbone": backbone, "labels": v.labels},
-            remarks.get(key, ""),
-        )
-        for key, v in rows.items()
-    }
+    measured: dict[str, Measured] = {}
+    for key, variant in rows.items():
+        printed = paper.row(key)
+        seen_by = f"{printed.names['backbone']}; ours {backbone}" if printed else f"ours {backbone}"
+        own = {"method": variant.title, "backbone": seen_by, "labels": variant.labels}
+        measured[key] = Measured(values[key], own, remarks.get(key, ""))
     report = beside_paper(
-        "table-main", paper_table("table-main"), measured, role="role", full="full",
+        "table-main", paper, measured, role="role", full="full",
         share_of=[lab.id for lab in work.labs], titles={lab.id: lab.title for lab in work.labs},
         used={**work.used(done), "Heads": HEADS},
     )  # fmt: skip

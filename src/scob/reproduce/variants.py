@@ -73,6 +73,11 @@ CAMS = {"scob-without-contrast": WITHOUT_CONTRAST, "scob": SCOB, "role": ROLE, "
 ENDS = {"role": ROLE, "scob": SCOB, "full": FULL}
 
 
+def paper_id(method: str) -> str:
+    """The id of a method's row in the paper's main table, where it has one."""
+    return {"ml-gcn": "gcn-ml"}.get(method, method)
+
+
 def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, Variant]:
     """Every method under both label settings, under the paper's row ids where it has the row, then full labels."""
     rows: dict[str, Variant] = {}
@@ -81,10 +86,10 @@ def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, 
             continue
         single = SCOB if name == "scob" else rival(name, titles.get(name, name))
         # The paper's rows of these are with a tenth of the labels; the other setting is ours.
-        paper_id = {"ml-gcn": "gcn-ml"}.get(name, name)
-        tenth = paper_id in ("ssgrl", "gcn-ml", "kggr", "curriculum", "partial-bce", "sst", "sarb")
-        rows[f"{paper_id}-single" if tenth else paper_id] = single
-        rows[paper_id if tenth else f"{paper_id}-partial"] = partial(single)
+        row = paper_id(name)
+        tenth = row in ("ssgrl", "gcn-ml", "kggr", "curriculum", "partial-bce", "sst", "sarb")
+        rows[f"{row}-single" if tenth else row] = single
+        rows[row if tenth else f"{row}-partial"] = partial(single)
     return {**rows, "full": FULL}
 
 
