@@ -20,6 +20,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
     """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs."""
     known = [n for n in methods.names() if n != "scob"]
     stored = RunFolder(folder).read_config(known)
+    methods.find(stored.method)
     asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
     config = resolve(asked, "on the command line", known)
     if device:

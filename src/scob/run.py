@@ -78,9 +78,11 @@ class RunFolder:
         write_atomically(self.config_file, dump(config))
 
     def read_config(self, methods: list[str]) -> Config:
+        """The run's settings. Its own method may be one that is not known here: its model can be used all the same."""
         if not self.config_file.is_file():
             raise UserError(f"{self.path} is not a run folder: it holds no config.yaml")
-        return resolve(read_yaml(self.config_file), str(self.config_file), methods)
+        tree = read_yaml(self.config_file)
+        return resolve(tree, str(self.config_file), [*methods, str(tree.get("method", ""))])
 
     def labels(self) -> Labels:
         return Labels.load(self.labels_file)

@@ -16,27 +16,7 @@ from scob.training import Interrupted, Training, train
 
 OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li")
 LOSSES = [name for name in methods.names() if issubclass(methods.find(name), LossMethod) and name not in OWN_HEAD]
-OWN_METHOD = '''
-"""A method of somebody's own."""
-
-from scob.config import Section, setting
-from scob.losses import bce
-from scob.methods import Batch, LossMethod
-
-
-class MineSettings(Section):
-    target: float = setting(0.5, "what unknown labels are taken for", None, ge=0, le=1)
-
-
-class Mine(LossMethod):
-    name = "mine"
-    title = "Mine"
-    Settings = MineSettings
-
-    def losses(self, logits, observed, batch: Batch):
-        labels = (observed == 1).float() + (observed == 0) * self.settings.target
-        return {"mine": bce(logits.sigmoid(), labels, batch.weight)}
-'''
+GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-method.md"
 
 
 def test_the_methods_of_the_comparison_are_all_here() -> None:
@@ -145,19 +125,27 @@ def test_linear_initialisation_starts_linear(experiment_of: Callable[..., Any]) 
 def test_a_new_method_is_one_file(
     tmp_path: Path, small_words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Write it, register its folder, train it with a setting of its own."""
+    """The example of the guide as it stands there: saved, trained with a setting of its own, its model measured."""
     from scob.config import load_config
-    from scob.training import known_methods
+    from scob.evaluate import evaluate
+    from scob.parallel import Processes
+    from scob.training import known_methods, resume_config
 
-    monkeypatch.setattr(methods, "_found", dict(methods._found))
-    (tmp_path / "mine.py").write_text(OWN_METHOD)
+    known = dict(methods._found)
+    monkeypatch.setattr(methods, "_found", dict(known))
+    (tmp_path / "confident.py").write_text(GUIDE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0])
     methods.register_folder(tmp_path)
-    assert "mine" in methods.names()
-    words = [*small_words, "method=mine", "mine.target=0.4", "train.epochs=1"]
+    assert "confident" in methods.names()
+    words = [*small_words, "method=confident", "confident.limit=0.4", "train.epochs=1"]
     summary = train(load_config(None, words, known_methods()), tmp_path / "run")
-    assert summary["method"] == "mine"
-    with pytest.raises(UserError, match=r"mine\.tarjet.*mine\.target"):
-        train(load_config(None, [*words, "mine.tarjet=1"], known_methods()), tmp_path / "other")
+    assert summary["method"] == "confident"
+    with pytest.raises(UserError, match=r"confident\.limt.*confident\.limit"):
+        train(load_config(None, [*words, "confident.limt=1"], known_methods()), tmp_path / "other")
+    # Elsewhere, without the file: the model can be used, the run cannot go on.
+    monkeypatch.setattr(methods, "_found", known)
+    assert evaluate(tmp_path / "run", split="val", processes=Processes()).images == 20
+    with pytest.raises(UserError, match="no method 'confident'"):
+        resume_config(tmp_path / "run")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
