@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from scob import methods
 from scob.config import SECTIONS, Config, paper_values
 
 REASONS = {
@@ -34,6 +35,11 @@ def words(text: object) -> str:
     return str(text).replace("|", ", ")
 
 
+def row(key: str, field: Any) -> str:
+    paper = field.json_schema_extra["paper"]
+    return f"| `{key}` | {value(field.default)} | {value(paper)} | {words(field.description)} |"
+
+
 def page() -> str:
     """The whole page."""
     lines = [
@@ -51,11 +57,7 @@ def page() -> str:
         field = Config.model_fields[key]
         lines.append(f"| `{key}` | {value(field.default)} | – | {field.description} |")
     for name, section in SECTIONS.items():
-        for key, field in section.model_fields.items():
-            extra: Any = field.json_schema_extra
-            lines.append(
-                f"| `{name}.{key}` | {value(field.default)} | {value(extra['paper'])} | {words(field.description)} |"
-            )
+        lines += [row(f"{name}.{key}", field) for key, field in section.model_fields.items()]
     lines += [
         "",
         "## Where the default differs from the paper, and why",
@@ -69,9 +71,18 @@ def page() -> str:
             lines.append(f"| `{name}.{key}` | {value(default)} | {value(printed)} | {REASONS[f'{name}.{key}']} |")
     lines += [
         "",
-        "A rival's own settings are a section of its name (`ll-r.delta=0.1`); each method's file lists them.",
+        "## Settings of the rivals",
         "",
+        "Each is in a section of its method's name: `scob train demo method=ll-r ll-r.delta=0.1`. The third column is",
+        "what the method's own paper gives.",
+        "",
+        "| setting | default | its paper | what it is |",
+        "|---|---|---|---|",
     ]
+    for name in methods.names():
+        fields = {} if name == "scob" else methods.find(name).Settings.model_fields
+        lines += [row(f"{name}.{key}", field) for key, field in fields.items()]
+    lines.append("")
     return "\n".join(lines)
 
 

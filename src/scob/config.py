@@ -1,7 +1,7 @@
 """Every setting, typed, with one line of help and the paper's value beside ours.
 
 Settings come from YAML and from `key=value` words on the command line. The default preset is what trains best here;
-`preset: paper` puts every value back to what the paper prints (DIFFERENCES in docs/settings.md says why they differ).
+`preset: paper` puts every value back to what the paper prints (docs/settings.md says why they differ).
 Settings that belong to one method (`scob: {...}`, `ll-r: {...}`) are a section of that method's name.
 """
 
