@@ -105,9 +105,10 @@ def test_used_says_what_the_numbers_rest_on(lab):
     assert "Caution" not in used
 
 
-def test_runs_too_short_for_masks_are_cautioned_about(tree, tmp_path):
+def test_runs_that_end_before_masks_are_cautioned_about(tree, tmp_path):
     lab = Lab(merge(tree, {"train": {"epochs": 1}}), tmp_path)
-    assert "init_epochs" in lab.used([lab.run(variants.SCOB)])["Caution"]
+    runs = [lab.run(variant) for variant in (variants.SCOB, variants.WITHOUT_CONTRAST, variants.ROLE)]
+    assert lab.used(runs)["Caution"].startswith("in 1 of Scob's runs")
 
 
 def test_data_sets_are_known_by_their_layout_and_year(tmp_path):

@@ -212,8 +212,9 @@ class Lab:
             "Seeds": ", ".join(str(seed) for seed in sorted({o.config.train.seed for o in outcomes})),
             "Scob": __version__,
         }
-        if c.train.epochs <= c.scob.init_epochs and any(o.config.method == "scob" for o in outcomes):
-            found["Caution"] = "so few epochs are all of scob.init_epochs: Scob's rows never came to masks or contrast"
+        early = sum(_before_masks(o) for o in outcomes)
+        if early:
+            found["Caution"] = f"in {early} of Scob's runs the chosen epoch lies before masks and contrast begin"
         if missing:
             found["Left out of mAP"] = f"{', '.join(missing)} (no known positive or negative)"
         return found
@@ -250,6 +251,13 @@ def identify(source: str, format: str = "auto") -> tuple[str, str]:
     if kind == "voc" and year and year.group() in ("2007", "2012"):
         return f"voc{year.group()}", name
     return known.get(kind, re.sub(r"\W+", "-", Path(source).stem).lower()), name
+
+
+def _before_masks(outcome: Outcome) -> bool:
+    """Whether a run of Scob ended up with an epoch of its initial phase, in which L_class is all there is."""
+    s = outcome.config.scob
+    initial = s.init_epochs if s.optimisation == "em" and s.contrast != "none" else 0
+    return outcome.config.method == "scob" and int(outcome.summary["selected_epoch"]) < initial
 
 
 def _with_labels(config: Config, file: Path) -> Config:
