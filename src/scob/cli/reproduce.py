@@ -63,7 +63,8 @@ def reproduce(
                 raise typer.Exit(stop.code) from None
             if display.first:
                 show_result(written)
-                err.print(escape("Written: " + ", ".join(str(path) for path in written)), highlight=False)
+                told = escape("Written: " + ", ".join(str(path) for path in written))
+                err.print(told, highlight=False, soft_wrap=True)
 
 
 def list_all() -> None:
