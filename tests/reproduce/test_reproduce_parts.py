@@ -71,6 +71,8 @@ def test_rows_of_fig_masks_show_other_images_and_classes():
     found = [Seen(0, 0, 0.2, 1), Seen(0, 1, 0.1, 1), Seen(1, 1, 0.05, 2), Seen(2, 2, 0.3, 0), Seen(3, 2, 0.001, 3)]
     chosen = pictures.choose_rows(found, 3)
     assert [(s.row, s.label) for s in chosen] == [(1, 1), (0, 0), (2, 2)]  # company first; specks are not shown
+    found = [Seen(0, 0, 0.02, 1), Seen(1, 1, 0.2, 1), Seen(2, 2, 0.1, 1)]
+    assert [s.row for s in pictures.choose_rows(found, 3)] == [2, 1, 0]  # what a coarse grid hardly shows comes last
 
 
 def test_classes_show_a_large_a_small_and_an_accompanied_object():
@@ -78,6 +80,15 @@ def test_classes_show_a_large_a_small_and_an_accompanied_object():
     groups = pictures.by_class(found, 3, 8)
     assert [s.row for s in groups[0]] == [0, 1, 2]
     assert [s.row for s in groups[1]] == [3, 3, 3] and len(groups) == 2
+
+
+def test_company_is_shown_in_another_image_where_there_is_one():
+    ends = [Seen(10 * label + row, label, area, 0) for label in (1, 2) for row, area in ((1, 0.5), (2, 0.02))]
+    company = [Seen(0, 1, 0.1, 5), Seen(0, 2, 0.1, 5), Seen(7, 2, 0.1, 1)]
+    groups = pictures.by_class([*ends, *company], 3, 3)
+    assert {group[2].label: group[2].row for group in groups} == {2: 0, 1: 0}  # the first by frequency is class 2
+    groups = pictures.by_class([*ends, *company, Seen(8, 1, 0.1, 1)], 3, 3)
+    assert {group[2].label: group[2].row for group in groups} == {1: 0, 2: 7}
 
 
 def test_times_are_taken_in_turns():

@@ -100,7 +100,11 @@ def _show(title: str, rows: list[dict[str, object]], as_json: bool) -> None:
         print(json.dumps(rows, indent=1))
         return
     names = list(rows[0])
-    out.print(table(title, [n.replace("_", " ") for n in names], [[row[n] for n in names] for row in rows]))
+
+    def shown(value: object) -> object:
+        return f"{value:.4g}" if isinstance(value, float) else value
+
+    out.print(table(title, [n.replace("_", " ") for n in names], [[shown(row[n]) for n in names] for row in rows]))
 
 
 def scale(

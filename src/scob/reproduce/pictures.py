@@ -22,6 +22,8 @@ from scob.reproduce.report import Cell, Column, Report, write_report
 
 SIDE = 224  # of a picture in a figure, in pixels
 DIMMED = 0.22  # how much is left of what a mask hides
+SPECK, SMALL = 0.01, 0.03  # of the image: what no grid shows, and what a coarse one hardly does
+DARK = "A picture that is dark all over had no cell above the threshold; in training such a mask hides nothing."
 LOOKED_AT = 400  # images whose segmentation is read to find small and large objects
 
 
@@ -73,11 +75,16 @@ def dim(picture: NDArray[np.uint8], mask: Tensor) -> NDArray[np.uint8]:
 
 
 def choose_rows(found: Sequence[Seen], count: int) -> list[Seen]:
-    """Objects in company, of as many classes as there are, smaller ones first among equals."""
-    ranked = sorted(found, key=lambda seen: (seen.others == 0, seen.area if seen.area is not None else 1.0))
+    """Objects in company, of as many classes as there are, the smaller first that a grid of cells still shows well."""
+
+    def rank(seen: Seen) -> tuple[bool, bool, float]:
+        area = 1.0 if seen.area is None else seen.area
+        return seen.others == 0, area < SMALL, area
+
+    ranked = sorted(found, key=rank)
     chosen: list[Seen] = []
     for seen in ranked:
-        if all(seen.row != other.row and seen.label != other.label for other in chosen) and (seen.area or 1) > 0.01:
+        if all(seen.row != other.row and seen.label != other.label for other in chosen) and (seen.area or 1) > SPECK:
             chosen.append(seen)
         if len(chosen) == count:
             break
@@ -99,17 +106,23 @@ def fig_masks(work: Work) -> list[Path]:
 
 
 def by_class(found: Sequence[Seen], classes: int, count: int) -> list[tuple[Seen, Seen, Seen]]:
-    """For the classes seen most often: a large object, a small one, and one among the most others."""
+    """For the classes seen most often: a large object, a small one, and one among the most others.
+
+    For company an image is taken again only where there is no other.
+    """
     groups: list[tuple[Seen, Seen, Seen]] = []
+    shown: set[int] = set()
     order = sorted(range(classes), key=lambda label: -sum(seen.label == label for seen in found))
     for label in order:
         own = [seen for seen in found if seen.label == label]
         if not own or len(groups) == count:
             break
-        measured = sorted((seen for seen in own if seen.area is not None), key=lambda seen: seen.area or 0.0)
+        measured = sorted((seen for seen in own if (seen.area or 0.0) > SPECK), key=lambda seen: seen.area or 0.0)
         large, small = (measured[-1], measured[0]) if measured else (own[0], own[-1])
         rest = [seen for seen in own if seen.row not in (large.row, small.row)] or own
-        groups.append((large, small, max(rest, key=lambda seen: seen.others)))
+        company = max(rest, key=lambda seen: (seen.others > 0 and seen.row not in shown, seen.others))
+        shown.add(company.row)
+        groups.append((large, small, company))
     return groups
 
 
@@ -150,6 +163,6 @@ def _write(
         Column("area", "Share of the image", 1, "%"),
         Column("others", "Other classes there"),
     )
-    notes = tuple(f"The paper, of its own figure: {claim}" for claim in paper.claims)
+    notes = (*(f"The paper, of its own figure: {claim}" for claim in paper.claims), DARK)
     report = Report(name, paper.title, columns, tuple(rows), notes, work.lab.used(runs))
     return [*plots.save_figure(figure, work.out / name), *write_report(report, work.out)]  # type: ignore[arg-type]
