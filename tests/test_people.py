@@ -1,6 +1,7 @@
 """Settings from somebody's own images, and continuing from a model."""
 
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,16 @@ import pytest
 import torch
 from PIL import Image
 
+from scob.config import resolve
 from scob.errors import UserError
 from scob.experiment import build
+from scob.model.backbone import load_backbone
 from scob.parallel import Processes
-from scob.people import initialise, next_commands, prepare
+from scob.people import continuing, initialise, next_commands, prepare
 from scob.predict import Scob
 from scob.recover import recover
 from scob.training import train
-from small_model import Small
+from small_model import Small, scob
 
 pytest_plugins = ("small_model",)
 SMALL = ("model.width=32", "model.heads=2", "model.layers=1", "model.feedforward=32", "model.projection=16",
@@ -50,7 +53,8 @@ def test_files_that_are_no_images_are_counted_and_broken_ones_skipped(small: Sma
     (tmp_path / "dog" / "bad.jpg").write_bytes(b"x")
     made = prepared(tmp_path, small)
     assert made.images == 4 and made.other_files == 1 and len(made.skipped) == 1
-    assert any("no images were skipped" in note for note in made.notes)
+    assert any("no images, skipped: 1" in note for note in made.notes)
+    assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in made.notes)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +122,44 @@ def test_a_backbone_that_cannot_be_had_is_one_sentence(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UserError, match=r"place its config.json and model.safetensors in a folder"):
         prepare(small.photos, backbone="nobody/resnet-none", device="cpu")
+
+
+def test_a_hub_that_cannot_be_reached_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"place its config.json and model.safetensors in a folder"):
+        load_backbone("nobody/resnet-none")
+    assert time.monotonic() - began < 12
+    assert "Retrying" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--images", "photos", "--init", "run", "--backbone", "drawings"), "--init brings the backbone"),
+        (("--resume", "run", "--out", "other"), "no --backbone and no --out"),
+        (("--resume", "run", "--backbone", "drawings"), "no --backbone and no --out"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(words: tuple[str, ...], said: str) -> None:
+    shown = scob("train", *words)
+    assert shown.returncode == 2 and said in shown.stderr
+
+
+def test_a_run_folder_that_is_taken_is_left_as_it_is(small: Small, own_run: Path) -> None:
+    before = sorted(own_run.rglob("*"))
+    shown = scob("train", "--images", small.photos, "--init", small.run, "--out", own_run)
+    assert shown.returncode == 2 and "already holds a run" in shown.stderr
+    assert sorted(own_run.rglob("*")) == before
+
+
+def test_settings_may_continue_from_a_model_too(small: Small, tmp_path: Path) -> None:
+    config = continuing(resolve({"model": {"width": 512}}), small.run, tmp_path / "next", ["train.epochs=3"])
+    assert config.model.width == 32 and config.data.size == 64 and config.train.epochs == 3
+    assert (tmp_path / "next" / "init-backbone" / "config.json").exists()
 
 
 def test_a_model_is_continued_with_a_class_more_and_a_class_less(small: Small, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from scob import methods
 from scob.config import Config, merge, parse_overrides, resolve
 from scob.data.readers import infer_format, read_split
 from scob.data.source import ReadOptions, Split
@@ -197,14 +198,15 @@ def remark(made: Prepared, present: np.ndarray[Any, Any]) -> None:
     """What a person should know before it starts."""
     if made.lonely:
         shown = ", ".join(made.lonely[:5]) + (f" and {len(made.lonely) - 5} more" if len(made.lonely) > 5 else "")
-        made.notes.append(f"{len(made.lonely)} classes have a single image ({shown}): expect little of them")
+        made.notes.append(f"classes with a single image: {len(made.lonely)} ({shown}); expect little of them")
     empty = int((present == 0).sum())
     if empty:
-        made.notes.append(f"{empty} classes have no image at all")
+        made.notes.append(f"classes with no image at all: {empty}")
     if made.other_files:
-        made.notes.append(f"{made.other_files} files that are no images were skipped")
+        made.notes.append(f"files that are no images, skipped: {made.other_files}")
     if made.skipped:
-        made.notes.append(f"{len(made.skipped)} images cannot be read and were skipped, the first: {made.skipped[0]}")
+        first = made.skipped[0].partition("; ")[0]  # without the advice to skip what was skipped
+        made.notes.append(f"images that cannot be read, skipped: {len(made.skipped)}, the first: {first}")
     rows = 12 * made.images * made.classes
     if rows > 2 << 30:
         made.notes.append(f"the label estimator will take {rows / 2**30:.1f} GiB of memory")
@@ -249,6 +251,12 @@ def settings_of_model(model: Path, out: Path | None) -> dict[str, Any]:
     # The statistics of BatchNorm are the model's already.
     built = {**card.model, "backbone": str(folder), "calibrate_bn": False}
     return {"data": {"size": card.size}, "model": built, "method": card.method}
+
+
+def continuing(config: Config, model: Path, out: Path, words: Iterable[str] = ()) -> Config:
+    """The settings of a run that continues from a model: built as it was, but for what `words` say."""
+    tree = merge(merge(config.model_dump(mode="json"), settings_of_model(model, out)), parse_overrides(words))
+    return resolve(tree, "on the command line", methods.names())
 
 
 def save_backbone(backbone: Backbone, folder: Path, mean: tuple[float, ...], std: tuple[float, ...]) -> None:

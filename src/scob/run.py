@@ -30,6 +30,13 @@ class RunFolder:
     def finished(self) -> bool:
         return self.summary_file.is_file()
 
+    def check_free(self) -> None:
+        """Refuse to begin where there is a run already."""
+        if self.config_file.exists():
+            raise UserError(
+                f"{self.path} already holds a run: continue it with --resume {self.path}, or give another --out"
+            )
+
     def best_file(self, epoch: int) -> Path:
         """The weights after that epoch, where it was the best so far."""
         return self.path / f"best-{epoch:06d}.safetensors"

@@ -8,7 +8,6 @@ from typing import Any
 
 from scob import checkpoint, methods
 from scob.config import Config
-from scob.errors import UserError
 from scob.experiment import Data, Experiment, Report, Sight, build, load_data, silent
 from scob.loop import Training as Training
 from scob.parallel import LOST, Processes, start
@@ -46,15 +45,15 @@ def train(
             if processes.first:
                 stack.enter_context(run.locked())
                 (run.path / LOST).unlink(missing_ok=True)
-                if run.config_file.exists() and not resume:
-                    raise UserError(
-                        f"{run.path} already holds a run: continue it with --resume {run.path}, or give another --out"
-                    )
+                if not resume:
+                    run.check_free()
         if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
             return run.summary()
         data = data or load_data(config)
+        # A resumed run is not given `start_from`: what it began from is on the disk before it can be resumed.
+        began_elsewhere = start_from is not None and not resume
         with processes.together():
-            if processes.first:
+            if processes.first and not began_elsewhere:
                 begin(run, config, data, resume)
         found = checkpoint.latest_checkpoint(run.checkpoints) if resume else None
         restored = found[0] if found is not None else None
@@ -62,7 +61,7 @@ def train(
         if sight is None:
             for feed in experiment.feeds.values():
                 stack.callback(feed.close)
-        if start_from is not None and found is None:
+        if start_from is not None and began_elsewhere:
             start_from(experiment)
         training = loop(experiment, run, report)
         training.stop = stop
@@ -73,6 +72,11 @@ def train(
             training.restore(found[0], found[1])
         elif processes.first:
             run.cut_log(0)
+        if began_elsewhere:
+            training.save()
+            with processes.together():
+                if processes.first:
+                    begin(run, config, data, resume)
         report(
             "start",
             {

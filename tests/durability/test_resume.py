@@ -13,6 +13,7 @@ from struck import bytes_lost, records
 from scob import checkpoint
 from scob.errors import UserError
 from scob.labels import Labels
+from scob.people import continuing, initialise
 from scob.resume import resume_config
 from scob.training import Training, train
 
@@ -138,6 +139,34 @@ def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
         (run / "best-000001.safetensors").write_bytes(b"not what the checkpoint knows")
         train(config, run, resume=True, data=data)
     assert bytes_lost(whole, run) == 0
+
+
+def test_a_run_that_continues_from_a_model_is_resumed_as_it_began(
+    configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path
+) -> None:
+    """Broken before its first checkpoint is due: going on must not begin from new weights."""
+    before, whole, run = run_small(), tmp_path / "whole", tmp_path / "run"
+    config = continuing(configure("train.seed=7"), before, tmp_path, ["train.epochs=1"])
+    data = scenes_of(config)
+
+    def begin_there(experiment: Any) -> None:
+        initialise(experiment, before)
+
+    train(config, whole, data=data, start_from=begin_there)
+    with pytest.raises(Broken):
+        train(config, run, data=data, start_from=begin_there, report=broken_at(2))
+    train(resume_config(run), run, resume=True, data=data)
+    assert bytes_lost(whole, run) == 0
+
+
+def test_what_cannot_be_continued_from_leaves_no_run_behind(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
+    def refuse(experiment: Any) -> None:
+        raise UserError("another head")
+
+    config = configure()
+    with pytest.raises(UserError, match="another head"):
+        train(config, tmp_path / "run", data=scenes_of(config), start_from=refuse)
+    assert not (tmp_path / "run" / "config.yaml").exists()
 
 
 def test_a_log_that_was_cut_is_named(begun: Any) -> None:

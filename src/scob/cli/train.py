@@ -36,7 +36,8 @@ def train(
 ) -> None:
     """Train one method; everything it leaves is in the run folder."""
     from scob.cli.live import Live
-    from scob.people import DEFAULT_BACKBONE, initialise, next_commands, prepare
+    from scob.people import DEFAULT_BACKBONE, continuing, initialise, next_commands, prepare
+    from scob.run import RunFolder
     from scob.training import Interrupted, resume_config
     from scob.training import train as run
 
@@ -45,17 +46,22 @@ def train(
         raise UserError("--val goes with --images; a settings file names its reported split with data.evaluate")
     if extend and resume is None:
         raise UserError("--extend goes with --resume RUN")
+    if init is not None and backbone:
+        raise UserError("--init brings the backbone of its model: leave out --backbone")
     prepared: Prepared | None = None
     if methods_folder is not None:
         from scob.methods import register_folder
 
         register_folder(methods_folder)
     if resume is not None:
-        if images is not None or init is not None:
-            raise UserError("--resume goes on with a run as it was: it takes no --images and no --init")
+        if images is not None or init is not None or out_folder is not None or backbone:
+            raise UserError(
+                "--resume goes on with a run as it was: it takes no --images, no --init, no --backbone and no --out"
+            )
         config, folder = resume_config(resume, words, extend, device), resume
     elif images is not None:
         folder = out_folder or free_folder(images.stem)
+        RunFolder(folder).check_free()  # before anything is written into it
         prepared = prepare(
             images, val, backbone or DEFAULT_BACKBONE, device or "auto", init=init, out=folder, overrides=words
         )
@@ -64,6 +70,9 @@ def train(
     else:
         config = read_settings(words, backbone, device)
         folder = out_folder or free_folder(f"{config.method}-{Path(config.data.source).name.replace(':', '-')}")
+        RunFolder(folder).check_free()
+        if init is not None:
+            config = continuing(config, init, folder, [word for word in words if "=" in word])
     with Live(config) as live:
         try:
             summary = run(
@@ -77,8 +86,9 @@ def train(
         except Interrupted as stop:
             live.stop()
             if speaks():
-                again = command("train", "--resume", folder)
-                err.print(f"Stopped and saved. Go on with: {escape(again)}", soft_wrap=True)
+                again = f"Stopped and saved. Go on with: {command('train', '--resume', folder)}"
+                begun = RunFolder(folder).config_file.exists()
+                err.print(escape(again if begun else "Stopped before anything was begun."), soft_wrap=True)
             raise typer.Exit(stop.code) from None
     if speaks():
         show(summary, folder, next_commands(folder))
