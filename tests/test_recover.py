@@ -16,7 +16,7 @@ from scob.recover import confidence_of, import_reviewed, rank, read_suggestions,
 from scob.review.suggestions import read_queue
 from scob.suggestion_files import FORMATS
 from scob.training import train
-from small_model import Small, small_config
+from small_model import Small, scob, small_config
 
 pytest_plugins = ("small_model",)
 
@@ -152,3 +152,8 @@ def test_a_bad_review_names_its_row(own_run: Path, tmp_path: Path, rows: str, sa
     with pytest.raises(UserError, match=said):
         import_reviewed(own_run, reviewed)
     assert not (own_run / "labels-reviewed.safetensors").exists()
+
+
+def test_taking_decisions_back_refuses_options_it_would_ignore(small: Small, tmp_path: Path) -> None:
+    shown = scob("recover", small.run, "--import", tmp_path / "reviewed.csv", "--format", "coco")
+    assert shown.returncode == 2 and "goes with --out alone" in shown.stderr

@@ -10,7 +10,7 @@ import torch
 
 from runs import trained_weights
 from scob.errors import UserError
-from scob.model.pretrained import ModelCard, load_network
+from scob.model.pretrained import ModelCard, describe, load_network
 
 
 @pytest.fixture
@@ -35,6 +35,14 @@ def test_every_head_comes_back(run_small: Any, head: str) -> None:
     network, _ = load_network(run / "model")
     weights = trained_weights(run)
     assert all(torch.equal(v, weights[k]) for k, v in network.state_dict().items())
+
+
+def test_names_stand_on_the_page_as_they_are(folder: Path) -> None:
+    card = ModelCard.read(folder)
+    card.classes = ("<img src=x onerror=alert(1)>", "[a](javascript:b)", "two\nlines")
+    page = describe(card)
+    assert "<img" not in page and "&#60;img src=x onerror=alert(1)&#62;" in page
+    assert "[a]" not in page and "two lines" in page
 
 
 def test_damage_is_named(folder: Path, tmp_path: Path) -> None:

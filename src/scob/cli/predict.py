@@ -39,5 +39,5 @@ def register(app: typer.Typer) -> None:
         if counts["broken"]:
             said += f", {counted(counts['broken'], 'of them broken', 'of them broken')} (see their 'error')"
         if counts["skipped"]:
-            said += f"; skipped {counted(counts['skipped'], 'file')} that are no images"
+            said += f"; skipped {counted(counts['skipped'], 'file that is no image', 'files that are no images')}"
         err.print(escape(said + (f"; written to {out}" if out else "")), highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ import typer
 
 from scob.cli.console import command, err, escape, out, table
 from scob.cli.progress import bar, counted
+from scob.errors import UserError
 
 
 def register(app: typer.Typer) -> None:
@@ -19,8 +20,10 @@ def register(app: typer.Typer) -> None:
             None, "--format", "-f", help="csv|coco|labelstudio|fiftyone|cleanlab, beside what `scob review` reads."
         ),
         folder: Path = typer.Option(None, "--out", "-o", help="Where to write (RUN/recovered)."),
-        minimum: float = typer.Option(None, "--min", min=0, max=1, help="Least confidence; else the thresholds."),
-        top: int = typer.Option(None, min=1, help="Only the surest so many."),
+        minimum: float | None = typer.Option(
+            None, "--min", min=0, max=1, help="Least confidence; else the thresholds."
+        ),
+        top: int | None = typer.Option(None, min=1, help="Only the surest so many."),
         masks: bool = typer.Option(True, help="Find masks, boxes and nearest confirmed instances."),
         reviewed: Path | None = typer.Option(
             None, "--import", help="Take a reviewed.csv of `scob review` back as +1 / -1."
@@ -29,6 +32,8 @@ def register(app: typer.Typer) -> None:
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
     ) -> None:
         if reviewed is not None:
+            if images or format or minimum is not None or top is not None:
+                raise UserError("--import takes decisions back and suggests nothing: it goes with --out alone")
             take_back(run, reviewed, folder)
             return
         from scob.recover import recover as find

@@ -191,10 +191,13 @@ def _from_folder(folder: Path) -> nn.Module:
 def _from_hub(name: str) -> nn.Module:
     from transformers import AutoConfig
 
+    cached = not _hub_answers()
     try:
-        config = AutoConfig.from_pretrained(name)
+        config = AutoConfig.from_pretrained(name, local_files_only=cached)
         cls = _backbone_class(config)
-        body = cls.from_pretrained(name, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True)
+        body = cls.from_pretrained(
+            name, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True, local_files_only=cached
+        )
     except UserError:
         raise
     except Exception as error:  # the hub client raises many kinds, all meaning: not to be had
@@ -204,6 +207,19 @@ def _from_hub(name: str) -> nn.Module:
             "(or a torchvision ResNet-50 .pth file)"
         ) from error
     return body  # type: ignore[no-any-return]
+
+
+def _hub_answers() -> bool:
+    """Whether the hub can be reached: its client would retry for half a minute, and say so each time."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10)
+    except Exception:  # no name, no route, no certificate: each client library has its own exceptions
+        return False
+    return True
 
 
 def _from_file(path: Path) -> nn.Module:

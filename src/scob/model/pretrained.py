@@ -108,10 +108,11 @@ def describe(card: ModelCard) -> str:
     lines = [
         "# A Scob model",
         "",
-        f"Names {len(card.classes)} classes: {', '.join(card.classes[:40])}{', ...' if len(card.classes) > 40 else ''}",
+        f"Names {len(card.classes)} classes: {', '.join(map(plain, card.classes[:40]))}"
+        f"{', ...' if len(card.classes) > 40 else ''}",
         "",
-        f"- Method: {card.method}; backbone: {card.backbone_name}",
-        f"- Labels: {card.labels.get('origin')} (SHA-256 {card.labels.get('fingerprint')})",
+        f"- Method: {card.method}; backbone: {plain(card.backbone_name)}",
+        f"- Labels: {plain(str(card.labels.get('origin')))} (SHA-256 {card.labels.get('fingerprint')})",
         f"- Input: RGB, squash-resized to {card.size} x {card.size}, divided by 255, mean {card.mean}, std {card.std}",
         f"- Thresholds: {min(card.thresholds):.3f} to {max(card.thresholds):.3f} (one a class, in config.json)",
     ]
@@ -120,6 +121,12 @@ def describe(card: ModelCard) -> str:
     return "\n".join(
         [*lines, "", "Load it with `scob.Scob.from_pretrained(folder)` or `scob predict FOLDER IMAGES`.", ""]
     )
+
+
+def plain(name: str) -> str:
+    """A name as itself on a page of Markdown: no HTML, no link, no emphasis."""
+    escaped = "".join(f"&#{ord(sign)};" if sign in "<>&[]`*_\\|" else sign for sign in name)
+    return " ".join(escaped.split())
 
 
 def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Network, ModelCard]:
