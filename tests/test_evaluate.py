@@ -2,14 +2,17 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from typer.testing import CliRunner
 
 from scob.data.readers import open_split
@@ -61,6 +64,29 @@ def test_what_is_no_model_is_named(run, tmp_path):
         find_model(tmp_path)
     with pytest.raises(UserError, match="test"):
         evaluate(run, split="test", processes=Processes())
+
+
+def test_a_table_lists_every_class_and_a_folder_per_class_cannot(run, tmp_path):
+    val = open_split("scenes:40x64", "val")
+    rows = []
+    for row in range(len(val)):
+        path = tmp_path / "photos" / val.labels.classes[int(val.labels.values[row].argmax())] / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(val.images.load(row)).save(path)
+        shown = np.flatnonzero(val.labels.values[row] == 1)
+        rows += [f"{path.relative_to(tmp_path)},{val.labels.classes[c]}" for c in shown]
+    table = tmp_path / "val.csv"
+    table.write_text("image,label\n" + "\n".join(rows))
+    found = evaluate(run / "model", str(table), processes=Processes())
+    assert found.mAP == pytest.approx(evaluate(run, processes=Processes()).mAP, abs=1e-4)
+    with pytest.raises(UserError, match="list every class of each image in a table"):
+        evaluate(run / "model", str(tmp_path / "photos"), processes=Processes())
+    own = tmp_path / "own"
+    shutil.copytree(run, own)
+    settings = yaml.safe_load((own / "config.yaml").read_text())
+    settings["data"]["evaluate"] = str(table)  # as `scob train --val` leaves it
+    (own / "config.yaml").write_text(yaml.safe_dump(settings))
+    assert evaluate(own, processes=Processes()) == found
 
 
 def test_the_verb_prints_one_table_and_writes_beside_the_run(run):

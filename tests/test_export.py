@@ -110,6 +110,12 @@ def test_int8_is_smaller_near_and_measured(small: Small, exported: Path, tmp_pat
     assert OnnxModel(made.path).scores(pixels).shape == (3, 16)
 
 
+def test_labels_that_cannot_measure_are_refused_before_the_export(small: Small, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="list every class of each image in a table"):
+        export(small.run, tmp_path / "model.onnx", source=str(small.photos))
+    assert not list(tmp_path.iterdir())
+
+
 def test_int8_without_images_is_refused(small: Small) -> None:
     with pytest.raises(UserError, match="--calibration"):
         export(small.run, int8=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 from scob import metrics, plots
 from scob.config import Config
 from scob.data.feed import Feed
-from scob.data.readers import open_split, splits_of
+from scob.data.readers import open_complete, splits_of
 from scob.data.source import ReadOptions, Split
 from scob.data.views import Views
 from scob.errors import UserError
@@ -87,16 +87,18 @@ def evaluate(
     source = data or (run.data.source if run is not None else "")
     if not source:
         raise UserError(f"{found.folder} does not know the data of its run: say which with --data SOURCE")
-    if data is None and run is not None and format == "auto":
-        format = run.data.format
+    if data is None and run is not None:
+        if Path(run.data.evaluate).is_file():  # a table of its own, as `scob train --val` takes it
+            source = run.data.evaluate
+        elif format == "auto":
+            format = run.data.format
+        skip_bad = skip_bad or run.data.skip_bad
     options = ReadOptions(
         difficult=difficult or (run.data.difficult if run is not None else "negative"),
         classes=card.classes,
         skip_bad=skip_bad,
     )
-    chosen = open_split(source, split or _reported(source, format, run), options, format)
-    if not (chosen.labels.values != 0).any():
-        raise UserError(f"{source}: no label of the split {chosen.name!r} is known; there is nothing to compare with")
+    chosen = open_complete(source, split or _reported(source, format, run), options, format)
     mirrored = mirror if mirror is not None else bool(run is not None and run.train.flip_test)
     decoders = workers if workers is not None else (run.data.workers if run is not None else 0)
     scores = scores_of(network, card, chosen, processes, batch, mirrored, decoders, cache, skip_bad, progress)

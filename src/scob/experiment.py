@@ -13,13 +13,13 @@ from torch import Tensor
 from scob import methods
 from scob.config import Config
 from scob.data.feed import Feed
-from scob.data.readers import open_split, splits_of
+from scob.data.readers import open_complete, open_split, splits_of
 from scob.data.source import ReadOptions, Split
 from scob.data.views import Views
 from scob.draws import mix, seed_key
 from scob.errors import UserError
 from scob.inference import row_batches
-from scob.labels import ABSENT, PRESENT, Labels
+from scob.labels import PRESENT, Labels
 from scob.masks import MaskBank
 from scob.model.backbone import Backbone, load_backbone, preprocessing
 from scob.model.features import FeatureSource, resolve_precision
@@ -129,18 +129,8 @@ def load_data(config: Config) -> Data:
     if d.evaluate and d.evaluate in names and d.evaluate != whole.name:
         evaluate = open_split(d.source, d.evaluate, replace(options, classes=whole.labels.classes), d.format)
     elif d.evaluate and Path(d.evaluate).is_file():
-        evaluate = read_complete(d.evaluate, replace(options, classes=whole.labels.classes))
+        evaluate = open_complete(d.evaluate, None, replace(options, classes=whole.labels.classes))
     return Data(train, holdout, evaluate, observed, held_observed, drawn, expected_k(config, whole, drawn))
-
-
-def read_complete(source: str, options: ReadOptions) -> Split:
-    """A table of its own that lists every class of its images: what it does not name as present is absent."""
-    split = open_split(source, None, options)
-    labels = split.labels
-    if (labels.values == ABSENT).any():
-        return split
-    values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
-    return replace(split, labels=Labels(labels.classes, labels.images, values, labels.origin))
 
 
 def expected_k(config: Config, split: Split, observed: Labels) -> float:

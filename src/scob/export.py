@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from scob.data.images import decode
+from scob.data.readers import open_complete
+from scob.data.source import ReadOptions, Split
 from scob.errors import UserError
 from scob.files import sync_folder
 from scob.inputs import find_images
@@ -113,6 +115,8 @@ def export(
     if int8 and not calibration:
         raise UserError("--int8 needs images to calibrate on: --calibration FOLDER (a hundred are enough, unlabelled)")
     scob = Scob.from_pretrained(place, "cpu")
+    # Read before anything is exported: it may not be there, or not be fully labelled.
+    labelled = open_complete(source, split, ReadOptions(classes=scob.classes)) if source else None
     target = out or place / ("model-int8.onnx" if int8 else "model.onnx")
     samples = calibration_pixels(calibration, scob.size) if calibration else noise(scob.size)
     with partial_file(target) as plain:
@@ -129,8 +133,8 @@ def export(
                 quantise(plain, small, samples, metadata(scob, True))
                 os.replace(small, plain)  # noqa: PTH105 (the one file that stays)
             result = Exported(target, plain.stat().st_size, difference, True, compare(scob, plain, samples[:4]))
-        if source:
-            before, after = measure(scob, OnnxModel(plain, device="cpu"), source, split, progress)
+        if labelled is not None:
+            before, after = measure(scob, OnnxModel(plain, device="cpu"), labelled, progress)
             result = Exported(target, result.bytes, difference, int8, result.int8_difference, before, after)
         plain.replace(target)
         sync_folder(target.parent)
@@ -227,17 +231,11 @@ def compare(scob: Scob, path: Path, samples: NDArray[np.uint8]) -> float:
 
 
 def measure(
-    scob: Scob, exported: OnnxModel, source: str, split: str | None, progress: Progress | None = None, batch: int = 16
+    scob: Scob, exported: OnnxModel, data: Split, progress: Progress | None = None, batch: int = 16
 ) -> tuple[float, float]:
     """mAP of both on a labelled split."""
-    from scob.data.readers import open_split
-    from scob.data.source import ReadOptions
-    from scob.experiment import read_complete
     from scob.metrics import mean_average_precision
 
-    options = ReadOptions(classes=scob.classes)
-    # A table that names what is present and nothing else is taken to be complete; so says the word "labelled".
-    data = read_complete(source, options) if Path(source).is_file() else open_split(source, split, options)
     found: tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]] = ([], [])
     for start in range(0, len(data), batch):
         rows = range(start, min(start + batch, len(data)))

@@ -1,11 +1,15 @@
 """Which reader reads which source. A new one: a file with `recognises`, `splits`, `read`, and a line here."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, cast
 
+import numpy as np
+
 from scob.data.source import ReadOptions, Split
 from scob.errors import UserError
+from scob.labels import ABSENT, PRESENT, Labels
 
 # In the order in which they are asked: the layouts with a fixed shape before those that take any folder.
 READERS = {
@@ -82,6 +86,29 @@ def open_split(source: str, split: str | None, options: ReadOptions = ReadOption
 
         found = without_broken(found)
     return found
+
+
+def open_complete(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
+    """`open_split` of what results are measured on.
+
+    A table that names only what is present is taken to list every class of its images: the rest is absent. A folder per
+    class cannot say what is absent, so nothing can be measured on it.
+    """
+    found = open_split(source, split, options, format)
+    labels = found.labels
+    if not (labels.values == PRESENT).any():
+        raise UserError(
+            f"{source}: no image of the split {found.name!r} has a known label; there is nothing to measure"
+        )
+    if (labels.values == ABSENT).any():
+        return found
+    if (infer_format(source) if format == "auto" else format) != "table":
+        raise UserError(
+            f"{source} says of no class that an image does not show it, so precision cannot be measured: "
+            "list every class of each image in a table (image,label)"
+        )
+    values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
+    return replace(found, labels=Labels(labels.classes, labels.images, values, labels.origin))
 
 
 def read_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
