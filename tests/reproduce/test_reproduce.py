@@ -117,3 +117,11 @@ def test_the_verb_lists_and_complains():
     assert done.exit_code == 0 and all(name in done.stdout for name in REPRODUCTIONS)
     with pytest.raises(UserError, match="NAME=FILE"):
         CliRunner().invoke(build(), ["reproduce", "table-contrastive", "--backbone-file", "x"], catch_exceptions=False)
+
+
+def test_what_a_method_remarks_is_shown(capsys):
+    from scob.cli.reproduce import Display
+
+    with Display() as display:
+        display("remark", {"message": "sst: class vectors are learned"})
+    assert "class vectors are learned" in capsys.readouterr().err

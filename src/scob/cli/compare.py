@@ -55,15 +55,7 @@ def compare(
         methods.find(name)
     settings = resolve(settings_for(data, config, overrides, backbone or None), "on the command line", known_methods())
 
-    class Shown(Display):
-        """Also says what a method remarks on."""
-
-        def __call__(self, event: str, facts: dict[str, Any]) -> None:
-            if event == "remark":
-                self.line(str(facts["message"]))
-            super().__call__(event, facts)
-
-    with Shown() as display:
+    with Display() as display:
         try:
             rows = run(names, settings, out, seeds, display, top)
         except Interrupted as stop:

@@ -141,7 +141,7 @@ class Display:
             self.bar.update(self.task, completed=facts["step"], total=facts["steps"])
         elif event == "epoch" and facts.get("mAP") is not None:
             self.bar.update(self.task, mAP=f"epoch {facts['epoch'] + 1}: mAP {facts['mAP']:.1f}")
-        elif event == "damaged":
+        elif event in ("damaged", "note", "remark"):
             self.line(str(facts["message"]))
 
     def line(self, text: str) -> None:
