@@ -54,6 +54,12 @@ def test_an_option_that_would_be_ignored_is_refused() -> None:
         assert shown.returncode == 2 and "goes with" in shown.stderr
 
 
+def test_a_path_that_the_system_refuses_is_one_sentence() -> None:
+    shown = scob("predict", "model", "a" * 300)
+    assert shown.returncode == 2
+    assert "File name too long" in shown.stderr and "Traceback" not in shown.stderr
+
+
 def test_debug_gives_the_traceback() -> None:
     shown = scob("--debug", "train", "configs/demo.yaml", "train.epoch=3")
     assert shown.returncode != 0 and "Traceback" in shown.stderr

@@ -37,7 +37,7 @@ def build() -> typer.Typer:
 
 
 def main() -> None:
-    """The console script: a `UserError` becomes one sentence and exit code 2."""
+    """The console script: a `UserError`, or a path the system refuses, becomes one sentence and exit code 2."""
     debug = "--debug" in sys.argv[1:]
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
     try:
@@ -46,4 +46,9 @@ def main() -> None:
         if debug:
             raise
         complain(str(error))
+        sys.exit(2)
+    except OSError as error:  # a path that no verb foresaw: too long a name, a device, a share that went away
+        if debug or error.filename is None:
+            raise
+        complain(f"{error.filename}: {error.strerror}")
         sys.exit(2)
