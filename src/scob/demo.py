@@ -28,9 +28,9 @@ from scob.training import known_methods, train
 METHODS = {
     "an": "Assume negative",
     "role": "ROLE",
-    "role-smt": "ROLE, Scob's network",
+    "role-smt": "ROLE + SMT",
     "scob": "Scob",
-    "full": "Full labels (ceiling)",
+    "full": "Full labels",
 }
 COLUMNS = ("mAP", "OF1", "CF1", "recovered AP", "recovered precision", "recovered recall")
 GALLERY = 12

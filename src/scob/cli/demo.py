@@ -46,8 +46,15 @@ def demo(
     finally:
         for live in current:
             live.stop()
-    rows = [(title, *(spread(found.values[method][c]) for c in COLUMNS)) for method, title in METHODS.items()]
-    out.print(table(f"One label an image, {seeds} seed{'s' if seeds > 1 else ''}", ("method", *COLUMNS), rows))
+    rows = [
+        (title, *(spread(found.values[method][c]).replace(" ± ", "±") for c in COLUMNS))
+        for method, title in METHODS.items()
+    ]
+    heads = [
+        c.replace("recovered ", "").replace("precision", "prec.") + "*" * c.startswith("recovered") for c in COLUMNS
+    ]
+    out.print(table(f"One label an image, {seeds} seed{'s' if seeds > 1 else ''}", ("method", *heads), rows))
+    out.print("* of recovered labels: the unknown entries of the training images; precision and recall at 0.5.")
     p = found.pointing
     if p:
         out.print(
