@@ -140,6 +140,7 @@ def test_a_hub_that_cannot_be_reached_is_not_asked_again_and_again(
     ("words", "said"),
     [
         (("--images", "photos", "--init", "run", "--backbone", "drawings"), "--init brings the backbone"),
+        (("demo", "--init", "model.onnx", "--out", "new-run"), "cannot be trained further"),
         (("--resume", "run", "--out", "other"), "no --backbone and no --out"),
         (("--resume", "run", "--backbone", "drawings"), "no --backbone and no --out"),
     ],
@@ -188,3 +189,11 @@ def test_a_model_is_continued_with_a_class_more_and_a_class_less(small: Small, t
 def test_what_is_asked_for_wins_over_what_is_chosen(small: Small) -> None:
     made = prepared(small.photos, small, "labels.k=3", "data.size=96", "train.holdout=0.25", estimate=False)
     assert made.config.labels.k == 3 and made.config.data.size == 96 and made.data.holdout is not None
+
+
+def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scob.cli.train import train as verb
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match=r"one process.*--resume RUN in several"):
+        verb(["demo"], init=Path("run"))

@@ -111,9 +111,10 @@ class Training:
             return
         count = max(1, self.progress["count"])
         named = ", ".join(f"{k}={v / count:g}" for k, v in values.items())
+        kept = checkpoint.list_checkpoints(self.run.checkpoints)
+        saved = f"the last good checkpoint is kept in {self.run.checkpoints}" if kept else "nothing was saved yet"
         raise UserError(
-            f"a loss is not finite at step {self.progress['step']} ({named}); the last good checkpoint is kept in "
-            f"{self.run.checkpoints}. {self._blame(batch)}"
+            f"a loss is not finite at step {self.progress['step']} ({named}); {saved}. {self._blame(batch)}"
         )
 
     @torch.no_grad()

@@ -245,6 +245,8 @@ def settings_of_model(model: Path, out: Path | None) -> dict[str, Any]:
     """The settings a model was built with; its backbone becomes a folder of the new run."""
     from scob.model.pretrained import load_network
 
+    if model.suffix == ".onnx":
+        raise UserError(f"{model} is an ONNX file, which cannot be trained further: give its run or model folder")
     network, card = load_network(find_model(model))
     folder = (out if out is not None else model) / "init-backbone"
     save_backbone(network.backbone, folder, card.mean, card.std)

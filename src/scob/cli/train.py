@@ -48,6 +48,10 @@ def train(
         raise UserError("--extend goes with --resume RUN")
     if init is not None and backbone:
         raise UserError("--init brings the backbone of its model: leave out --backbone")
+    if init is not None and os.environ.get("WORLD_SIZE", "1") != "1":
+        raise UserError(
+            "--init begins a run in one process: stop it there with Ctrl-C, then go on with --resume RUN in several"
+        )
     prepared: Prepared | None = None
     if methods_folder is not None:
         from scob.methods import register_folder
