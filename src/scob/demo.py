@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scob.cam import activation_maps, masks_of
 from scob.config import Config, merge, parse_overrides, resolve
 from scob.experiment import Data, Experiment, Report, Sight, load_data, look, silent
+from scob.explain import pair_maps
 from scob.files import write_atomically
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.metrics import recovery_metrics
@@ -165,6 +166,19 @@ def class_masks(experiment: Experiment, rows: NDArray[np.int64], classes: NDArra
     return maps, masks_of(maps, s.cam_window, s.gamma_cam)
 
 
+def seen_at(experiment: Experiment, row: int, classes: list[int]) -> NDArray[np.bool_]:
+    """Where the network saw some classes in one training image, as `scob explain` shows it: (C, h, w)."""
+    e = experiment
+    picture = e.feeds["train"].fetch(np.array([row]))
+    with torch.no_grad():
+        features = e.source.of(e.source.views.weak(picture, torch.zeros(1, dtype=torch.bool, device=picture.device)))[0]
+    chosen = torch.tensor(classes, device=picture.device)
+    e.network.eval()
+    with autocast(picture.device, e.source.precision):
+        heat = pair_maps(e.network, features, torch.zeros_like(chosen), chosen).heat
+    return np.asarray((heat >= 0.5).cpu().numpy())
+
+
 def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32]) -> list[Picture]:
     """Training scenes with something to give back, spread over the training set; hits and misses alike."""
     truth = experiment.data.train.labels.values
@@ -178,8 +192,7 @@ def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32
         given = [int(c) for c in np.argsort(-scores[row]) if unknown[c] and scores[row, c] >= 0.5]
         shown = []
         if given:
-            _, masks = class_masks(experiment, np.full(len(given), row), np.array(given))
-            for c, mask in zip(given, masks[0].cpu().numpy(), strict=True):
+            for c, mask in zip(given, seen_at(experiment, int(row), given), strict=True):
                 shown.append((names[c], float(scores[row, c]), bool(truth[row, c] == PRESENT), mask))
         missed = [names[c] for c in np.flatnonzero((truth[row] == PRESENT) & unknown & (scores[row] < 0.5))]
         seen = [names[c] for c in np.flatnonzero(observed.values[row] == PRESENT)]
