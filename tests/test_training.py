@@ -15,6 +15,7 @@ from scob import checkpoint
 from scob.errors import UserError
 from scob.inference import score_images
 from scob.metrics import mean_average_precision
+from scob.outcome import reference
 from scob.training import Interrupted, train
 
 
@@ -158,3 +159,12 @@ def test_a_batch_of_padding_changes_nothing(experiment_of: Any) -> None:
         losses.append(loss.item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert len(next(batches_of(e, 0)).rows) == 16
+
+
+def test_held_out_labels_count_unknown_as_absent_only_where_negatives_are_not_known() -> None:
+    single = np.array([[1, 0, 0], [0, 1, 0]], np.int8)
+    assert reference(single).tolist() == [[1, -1, -1], [-1, 1, -1]]
+    partial = np.array([[1, -1, 0], [0, -1, -1]], np.int8)
+    assert reference(partial).tolist() == partial.tolist()
+    reviewed = np.array([[1, 0, -1], [0, 1, 0], [1, 0, 0]], np.int8)  # one negative somebody happened to give
+    assert reference(reviewed).tolist() == [[1, -1, -1], [-1, 1, -1], [1, -1, -1]]

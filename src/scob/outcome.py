@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.config import TrainSettings
 from scob.experiment import Data, Experiment, Report
 from scob.files import write_atomically
+from scob.labels import ABSENT, PRESENT
 from scob.metrics import evaluate_scores, mean_average_precision
 from scob.run import RunFolder
 
@@ -24,12 +26,23 @@ def measure(data: Data, settings: TrainSettings, scores_of: Scores) -> dict[str,
         found["mAP"] = _number(mean_average_precision(scores_of("evaluate"), data.evaluate.labels.values))
     if data.holdout is not None and data.holdout_observed is not None:
         scores = scores_of("holdout")
-        known = np.where(data.holdout_observed.values == 1, 1, -1)  # unknown counted as absent
+        known = reference(data.holdout_observed.values)
         found["mAP-observed"] = found["holdout"] = _number(mean_average_precision(scores, known))
         if settings.holdout_labels == "full":
             full = _number(mean_average_precision(scores, data.holdout.labels.values))
             found["mAP-holdout-full"] = found["holdout"] = full
     return found
+
+
+def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
+    """What observed labels (N, L) can be held against: unknown ones are left out where known negatives say enough.
+
+    With one positive an image there are none, and with a few they would be a strange choice of negatives: below as
+    many as there are positives, unknown counts as absent.
+    """
+    if (observed == ABSENT).sum() >= (observed == PRESENT).sum():
+        return observed
+    return np.where(observed == PRESENT, PRESENT, ABSENT).astype(np.int8)
 
 
 def conclude(

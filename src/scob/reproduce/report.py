@@ -14,6 +14,7 @@ from scob.files import write_atomically
 from scob.reproduce.paper import PaperTable
 
 SHARE_TITLE = "share of the distance from ROLE to full labels closed"
+LEAST_DISTANCE = 0.5  # mAP between ROLE and full labels, below which a share of it says nothing
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def closed_share(ours: float | None, role: float | None, full: float | None) -> float | None:
-    """How much of the distance from ROLE to full labels is closed, in percent; None where there is none."""
-    if ours is None or role is None or full is None or full <= role:
+    """How much of the distance from ROLE to full labels is closed, in percent; None where there is hardly any."""
+    if ours is None or role is None or full is None or full - role < LEAST_DISTANCE:
         return None
     return 100 * (ours - role) / (full - role)
 
