@@ -23,7 +23,7 @@ REASONS = {
     "train.schedule": "Without decay the last epochs fit the estimator's mistakes.",
     "train.ema": "Evaluates averaged weights; every method of a comparison gets them. Not ablated.",
     "train.holdout_labels": "People's own images have no full labels to choose an epoch by. With "
-    "`observed`, unknown labels count as absent (mAP-observed); where as many labels are known to be absent as present, "
+    "`observed`, unknown labels count as absent (mAP-observed); where as many are known to be absent as present, "
     "or more (partial labels), unknown ones are left out.",
     "train.select": "Choosing on the reported split overstates the result; the paper does not say how it chose.",
 }
