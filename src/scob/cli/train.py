@@ -48,7 +48,8 @@ def train(
         raise UserError("--extend goes with --resume RUN")
     if init is not None and backbone:
         raise UserError("--init brings the backbone of its model: leave out --backbone")
-    if init is not None and os.environ.get("WORLD_SIZE", "1") != "1":
+    alone = os.environ.get("WORLD_SIZE", "1") == "1"
+    if init is not None and not alone:
         raise UserError(
             "--init begins a run in one process: stop it there with Ctrl-C, then go on with --resume RUN in several"
         )
@@ -65,7 +66,8 @@ def train(
         config, folder = resume_config(resume, words, extend, device), resume
     elif images is not None:
         folder = out_folder or free_folder(images.stem)
-        RunFolder(folder).check_free()  # before anything is written into it
+        if alone:  # before anything is written into it; of several processes the first one looks, and speaks
+            RunFolder(folder).check_free()
         prepared = prepare(
             images, val, backbone or DEFAULT_BACKBONE, device or "auto", init=init, out=folder, overrides=words
         )
@@ -74,8 +76,8 @@ def train(
     else:
         config = read_settings(words, backbone, device)
         folder = out_folder or free_folder(f"{config.method}-{Path(config.data.source).name.replace(':', '-')}")
-        RunFolder(folder).check_free()
         if init is not None:
+            RunFolder(folder).check_free()
             config = continuing(config, init, folder, [word for word in words if "=" in word])
     with Live(config) as live:
         try:
