@@ -4,6 +4,7 @@ Runs live in a `Lab`: named by their settings, never repeated, continued where t
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -58,14 +59,15 @@ def compare(
     first_runs = len(wanted)
     more = min(first_runs, top + 2) if top else first_runs
     report("plan", {"runs": first_runs + (seeds - 1) * more})
-    found: dict[str, list[Outcome]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
-    chosen = wanted
-    if top:
-        ranked = sorted(wanted, key=lambda name: -_mean(found[name]))
-        chosen = [name for name in wanted if name in ranked[:top] or name in ("role", "full")]
-    for seed in range(1, seeds):
-        for name in chosen:
-            found[name].append(lab.run(_variant(name, config, seed), seed))
+    with closing(lab):
+        found: dict[str, list[Outcome]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
+        chosen = wanted
+        if top:
+            ranked = sorted(wanted, key=lambda name: -_mean(found[name]))
+            chosen = [name for name in wanted if name in ranked[:top] or name in ("role", "full")]
+        for seed in range(1, seeds):
+            for name in chosen:
+                found[name].append(lab.run(_variant(name, config, seed), seed))
     rows = table(found)
     if processes.first:
         write(rows, found, lab, out)

@@ -6,7 +6,7 @@ labels with the two SMTs. ROLE is there with Scob's network too: which part of t
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from scob.cam import activation_maps, masks_of
+from scob.cam import activation_maps
 from scob.config import Config, merge, parse_overrides, resolve
 from scob.experiment import Data, Experiment, Report, Sight, load_data, look, silent
 from scob.explain import pair_maps
 from scob.files import write_atomically
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.metrics import recovery_metrics
+from scob.model.backbone import Features
 from scob.model.features import autocast
 from scob.parallel import Processes, start
 from scob.presets import packaged_config
@@ -117,9 +118,7 @@ def run_method(
         kept = {name: row for row, name in enumerate(data.drawn.images)}
         rows = [kept[name] for name in data.train.labels.images]
         observed = data.drawn.select(rows)
-        data = Data(
-            data.train, data.holdout, data.evaluate, data.train.labels, data.holdout_observed, data.drawn, data.k
-        )
+        data = replace(data, observed=data.train.labels)
     else:
         observed = data.observed
     seen: dict[str, Any] = {}
@@ -149,32 +148,35 @@ def run_method(
             found.pointing = pointing_game(experiment, observed)
 
 
-def class_masks(experiment: Experiment, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Maps and masks of one class an image for training rows, at stage 3: (B, h, w) float, (B, h, w) bool."""
+@torch.no_grad()
+def clean_features(experiment: Experiment, rows: NDArray[np.int64]) -> Features:
+    """Features of the clean, unflipped views of training rows."""
+    source = experiment.source
+    pictures = experiment.feeds["train"].fetch(rows)
+    return source.of(source.views.weak(pictures, torch.zeros(len(rows), dtype=torch.bool, device=pictures.device)))[0]
+
+
+def class_maps(experiment: Experiment, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Maps (Eq. 2) of one class an image for training rows, at stage 3: (B, h, w)."""
     e = experiment
     s = e.config.scob
-    pictures = e.feeds["train"].fetch(rows)
-    off = torch.zeros(len(rows), dtype=torch.bool, device=pictures.device)
-    with torch.no_grad():
-        features = e.source.of(e.source.views.weak(pictures, off))[0]
+    features = clean_features(e, rows)
+    device = features[0].device
     leaves = (features[0].detach().requires_grad_(), features[1].detach().requires_grad_())
     e.network.eval()
-    with autocast(pictures.device, e.source.precision):
+    with autocast(device, e.source.precision):
         logits = e.network.classify(leaves).float()
-    chosen = torch.from_numpy(classes).to(pictures.device)
-    maps = activation_maps(logits, leaves, chosen, s.cam, s.cam_source)
-    return maps, masks_of(maps, s.cam_window, s.gamma_cam)
+    chosen = torch.from_numpy(classes).to(device)
+    return activation_maps(logits, leaves, chosen, s.cam, s.cam_source)[0].cpu().numpy()
 
 
 def seen_at(experiment: Experiment, row: int, classes: list[int]) -> NDArray[np.bool_]:
     """Where the network saw some classes in one training image, as `scob explain` shows it: (C, h, w)."""
     e = experiment
-    picture = e.feeds["train"].fetch(np.array([row]))
-    with torch.no_grad():
-        features = e.source.of(e.source.views.weak(picture, torch.zeros(1, dtype=torch.bool, device=picture.device)))[0]
-    chosen = torch.tensor(classes, device=picture.device)
+    features = clean_features(e, np.array([row]))
+    chosen = torch.tensor(classes, device=features[0].device)
     e.network.eval()
-    with autocast(picture.device, e.source.precision):
+    with autocast(chosen.device, e.source.precision):
         heat = pair_maps(e.network, features, torch.zeros_like(chosen), chosen).heat
     return np.asarray((heat >= 0.5).cpu().numpy())
 
@@ -210,8 +212,7 @@ def pointing_game(experiment: Experiment, observed: Labels, images: int = 400) -
     hits, areas = [], []
     for start_row in range(0, len(rows), 64):
         part, wanted = rows[start_row : start_row + 64], classes[start_row : start_row + 64]
-        maps, _ = class_masks(experiment, part, wanted)
-        heat = maps[0].cpu().numpy()
+        heat = class_maps(experiment, part, wanted)
         for row, c, one in zip(part, wanted, heat, strict=True):
             objects = masks.load(int(row))
             if objects is None or int(c) not in objects.present:

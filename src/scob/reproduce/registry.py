@@ -1,6 +1,7 @@
 """`scob reproduce NAME`: every table and figure by name, what it runs and what it costs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def _main(work: Work) -> Sequence[Variant]:
 
 
 SEGMENTATION = "segmentation masks"
-SCENE_RUN_MINUTES = 1.5  # of an average run on two cores, reckoned from the demo: four runs in five minutes
+SCENE_RUN_MINUTES = 1.5  # of an average run on two cores; the nine of table-ablation took 19 on one
 REPRODUCTIONS: dict[str, Reproduction] = {
     "table-main": Reproduction(
         "every method, one positive and a tenth of the labels", tables.table_main, _main, several=True
@@ -197,6 +198,9 @@ def reproduce(
         chosen = tuple(dict.fromkeys((*chosen, "role", "scob")))
     work = Work(labs, Path(out), files, chosen)
     report("plan", {"name": name, "runs": len(asked.runs(work)) * seeds * len(labs)})
-    written = asked.make(work)
+    with ExitStack() as stack:
+        for lab in labs:
+            stack.callback(lab.close)
+        written = asked.make(work)
     processes.wait()
     return written
