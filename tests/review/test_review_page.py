@@ -263,6 +263,44 @@ def test_two_tabs_see_each_other_and_the_latest_wins(context: BrowserContext, re
     assert decided(review.run) == {"meadow-00.png": "accept"}
 
 
+def test_a_reloaded_tab_knows_its_own_decisions(context: BrowserContext, review: ReviewProcess) -> None:
+    page = open_page(context, review)
+    page.keyboard.press("a")
+    all_saved(page)
+    [line] = store.DecisionLog(review.run / "recovered").lines
+    page.reload()
+    on_show(page, "meadow-01.png")
+    # What was on its way when the page was reloaded arrives after the new page has read the queue.
+    late = {
+        "image": "meadow-01.png",
+        "class": KITE,
+        "decision": "reject",
+        "session": line.session,
+        "order": line.order + 1,
+    }
+    answer = context.request.post(f"{review.address}api/decisions", data=late)
+    assert answer.ok and answer.json()["applied"]
+    expect(page.locator("#badge")).to_have_text("✕ rejected")
+    page.locator("#status").select_option("all")
+    page.locator("#list li").first.get_by_role("button").click()
+    expect(page.locator("#badge")).to_have_text("✓ accepted")
+
+
+def test_a_decision_sent_by_another_tab_stays_its_own(context: BrowserContext, review: ReviewProcess) -> None:
+    one, two = open_page(context, review), open_page(context, review)
+    one.route("**/api/decisions", lambda route: route.abort())
+    one.keyboard.press("a")
+    expect(two.locator("#badge")).to_have_text("✓ accepted in another tab")
+    all_saved(one)  # by the other tab
+    one.keyboard.press("ArrowLeft")
+    on_show(one, "meadow-00.png")
+    expect(one.locator("#badge")).to_have_text("✓ accepted")
+    one.unroute("**/api/decisions")
+    one.keyboard.press("r")
+    expect(two.locator("#badge")).to_have_text("✕ rejected in another tab")
+    assert len({line.session for line in store.DecisionLog(review.run / "recovered").lines}) == 1
+
+
 def test_a_killed_server_loses_nothing(context: BrowserContext, run_folder: Path) -> None:
     server = ReviewProcess(run_folder)
     page = open_page(context, server)

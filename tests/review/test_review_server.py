@@ -122,7 +122,7 @@ def test_a_decision_is_on_disk_when_the_answer_comes(client: TestClient, run_fol
     answer = client.post("/api/decisions", json=decision()).json()
     assert answer["applied"] and answer["decision"] == "accept" and answer["previous"] is None
     line = json.loads((run_folder / "recovered/decisions.jsonl").read_text())
-    assert set(line) == {"image", "class", "decision", "time", "session"}
+    assert set(line) == {"image", "class", "decision", "time", "session", "order"}
     assert store.decisions(run_folder / "recovered") == {("meadow-00.png", "ball"): "accept"}
 
 
@@ -140,6 +140,17 @@ def test_the_same_decision_twice_is_one_line(client: TestClient, run_folder: Pat
     for _ in range(3):
         assert client.post("/api/decisions", json=decision()).json()["applied"]
     assert len((run_folder / "recovered/decisions.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_decision_sent_twice_does_not_undo_what_came_after_it(client: TestClient) -> None:
+    for answer, order in (("accept", 1), ("undo", 2)):
+        assert client.post("/api/decisions", json=decision(answer=answer, session="one") | {"order": order}).json()[
+            "applied"
+        ]
+    again = client.post("/api/decisions", json=decision(answer="accept", session="one") | {"order": 1}).json()
+    assert not again["applied"] and again["decision"] is None
+    for order in ("soon", -1, 2**70, float(2**70), None):
+        assert client.post("/api/decisions", json=decision() | {"order": order}).status_code == 422
 
 
 def test_latest_wins_even_if_it_arrives_late(client: TestClient) -> None:

@@ -79,18 +79,20 @@ class Desk:
 
     def decide(self, body: bytes) -> dict[str, Any]:
         """Write a decision down. One made before the pair's latest but sent after it does not count."""
-        pair, answer, session, age = _read_decision(body)
+        pair, answer, session, order, age = _read_decision(body)
         if pair not in self.number:
             raise Refused(404, "this image and class are not in the queue")
         with self.log.held():
             latest = self.log.latest.get(pair)
             before = latest.decision if latest is not None and latest.decision != store.UNDO else None
             made = datetime.now(UTC) - timedelta(seconds=age)
-            late = latest is not None and latest.session != session and _time(latest.time) > made
+            late = latest is not None and (
+                latest.order > order if latest.session == session else _time(latest.time) > made
+            )
             wanted = None if answer == store.UNDO else answer
             if not late and wanted != before:
                 stamp = made.isoformat(timespec="milliseconds")
-                self.log.append(store.Decision(*pair, answer, stamp, session))
+                self.log.append(store.Decision(*pair, answer, stamp, session, order))
             return {
                 "applied": not late,
                 "decision": before if late else wanted,
@@ -108,19 +110,20 @@ class Desk:
         self.written = seen
 
 
-def _read_decision(body: bytes) -> tuple[Pair, str, str, float]:
+def _read_decision(body: bytes) -> tuple[Pair, str, str, int, float]:
     try:
         row = json.loads(body)
         pair = row["image"], row["class"]
         answer, session, age = row["decision"], row.get("session", ""), row.get("age", 0)
         if not all(isinstance(text, str) for text in (*pair, answer, session)) or answer not in store.ANSWERS:
             raise ValueError
-        if float(age) != float(age) or len(session) > 64:
+        order = int(row.get("order", 0))
+        if float(age) != float(age) or len(session) > 64 or not 0 <= order < 2**63:
             raise ValueError
         age = min(max(0.0, float(age)), 366 * 86400.0)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise Refused(422, "a decision names image, class and one of accept, reject, skip, undo") from None
-    return pair, answer, session, age
+    return pair, answer, session, order, age
 
 
 def _time(text: str) -> datetime:

@@ -35,6 +35,7 @@ class Decision:
     decision: str
     time: str = ""
     session: str = ""
+    order: int = 0  # by the session's own clock: a later decision of the same session has a greater one
 
     @property
     def pair(self) -> Pair:
@@ -43,7 +44,7 @@ class Decision:
     def line(self) -> str:
         """The line as it is stored."""
         fields = {"image": self.image, "class": self.label, "decision": self.decision}
-        return json.dumps({**fields, "time": self.time, "session": self.session}) + "\n"
+        return json.dumps({**fields, "time": self.time, "session": self.session, "order": self.order}) + "\n"
 
 
 class DecisionLog:
@@ -132,8 +133,9 @@ class DecisionLog:
             if row["decision"] not in ANSWERS:
                 raise ValueError(f"{row['decision']!r} is no decision")
             pair = text(row["image"], "image"), text(row["class"], "class")
-            return Decision(*pair, row["decision"], str(row.get("time", "")), str(row.get("session", "")))
-        except (ValueError, TypeError, KeyError, RecursionError):
+            time, session, order = str(row.get("time", "")), str(row.get("session", "")), int(row.get("order", 0))
+            return Decision(*pair, row["decision"], time, session, order)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise UserError(
                 f"{self.path}, line {number} is damaged; mend or remove that line, the others count"
             ) from None

@@ -17,6 +17,7 @@ let byOthers = new Set(); // numbers last decided by another tab or person
 let evidence = new Map(); // number -> promise of its details
 let rows = new Map(); // number -> its entry in the list
 let pictureTries = 0;
+let lastMade = 0; // when this page last decided, by its own clock
 
 // ---- Storage: of this browser (decisions on their way) and of this tab (undo, filters) --------------------------
 
@@ -34,6 +35,8 @@ const box = (storage) => ({
 const browser = box(() => localStorage);
 const tab = box(() => sessionStorage);
 const parsed = (text, otherwise) => { try { return JSON.parse(text) ?? otherwise; } catch { return otherwise; } };
+const ended = parsed(tab.get("scob-review-ended"), []); // the sessions of this tab before it was reloaded
+const mine = (session) => session === SESSION || ended.includes(session);
 const history = () => parsed(tab.get("scob-review-history"), []);
 const keepHistory = (past) => tab.set("scob-review-history", JSON.stringify(past.slice(-1000)));
 const keptKey = (number) => `${KEPT}${queue.home}:${JSON.stringify([nameOf(number), classOf(number)])}`;
@@ -78,7 +81,9 @@ async function sendAll() {
     try {
       answer = await ask("/api/decisions", {
         method: "POST", keepalive: true, headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ image: kept.image, class: kept.class, decision: kept.decision, session: SESSION, age }),
+        body: JSON.stringify({
+          image: kept.image, class: kept.class, decision: kept.decision, session: kept.session, order: kept.made, age,
+        }),
       });
     } catch (error) {
       if (error.status === 404 || error.status === 422) { // nothing to wait for: the suggestion is gone
@@ -99,12 +104,12 @@ function settle(kept, answer) {
   const number = numberOf(kept.image, kept.class);
   if (number < 0 || browser.get(keptKey(number))) return;
   moves += 1;
-  const other = answer.previous_session && answer.previous_session !== SESSION;
+  const other = answer.previous_session && !mine(answer.previous_session);
   if (!answer.applied) {
-    byOthers.add(number);
+    if (other) byOthers.add(number);
     mark(number, answer.decision);
-    say(`Another tab decided “${kept.class}” in ${kept.image} later: ${PAST[answer.decision] ?? "undecided"}.`);
-  } else if (other && answer.previous && answer.previous !== answer.decision && answer.previous !== kept.before) {
+    if (other) say(`Another tab decided “${kept.class}” in ${kept.image} later: ${PAST[answer.decision] ?? "undecided"}.`);
+  } else if (other && mine(kept.session) && answer.previous && answer.previous !== answer.decision && answer.previous !== kept.before) {
     say(`This replaces “${PAST[answer.previous]}”, decided in another tab.`);
   }
 }
@@ -148,10 +153,11 @@ async function poll() {
 
 /** A decision from the log. */
 function hear(number, decision, session) {
-  if (session === SESSION) { byOthers.delete(number); } else { byOthers.add(number); }
+  if (mine(session)) { byOthers.delete(number); } else { byOthers.add(number); }
+  if (number === current) showBadge();
   if (browser.get(keptKey(number)) || queue.decision[number] === decision) return;
   mark(number, decision);
-  if (session === SESSION) return;
+  if (mine(session)) return;
   const what = decision ? PAST[decision] : "undecided again";
   say(`In another tab: “${classOf(number)}” in ${nameOf(number)} is ${what}.`);
 }
@@ -221,7 +227,8 @@ function undo() {
 function write(number, decision, before) {
   moves += 1;
   byOthers.delete(number);
-  const kept = { image: nameOf(number), class: classOf(number), decision, before, made: Date.now() };
+  lastMade = Math.max(Date.now(), lastMade + 1); // two decisions of one moment keep their order
+  const kept = { image: nameOf(number), class: classOf(number), decision, before, session: SESSION, made: lastMade };
   browser.set(keptKey(number), JSON.stringify(kept));
   mark(number, decision === "undo" ? null : decision);
   showSaved();
@@ -527,6 +534,7 @@ document.addEventListener("keydown", (event) => {
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
 addEventListener("storage", showSaved);
+addEventListener("pagehide", () => tab.set("scob-review-ended", JSON.stringify([...ended, SESSION].slice(-100))));
 
 const filters = parsed(tab.get("scob-review-filters"), {});
 if (filters.status) $("status").value = filters.status;
