@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
+from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info
 from PIL import Image
 
 from scob.errors import UserError
 from scob.export import export
 from scob.onnx_runtime import OnnxModel
 from scob.predict import Scob, predict
+from scob.quantise import linear_as_convolution
 from small_model import Small
 
 pytest_plugins = ("small_model",)
@@ -106,8 +109,43 @@ def test_int8_is_smaller_near_and_measured(small: Small, exported: Path, tmp_pat
     assert stored["precision"] == "int8"
     operators = [node.op_type for node in onnx.load(str(made.path)).graph.node]
     assert operators.count("QuantizeLinear") > 5
+    assert operators.count("Relu") <= 1  # only that of the classifier, which stays in fp32; the others are in a scale
     pixels = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
     assert OnnxModel(made.path).scores(pixels).shape == (3, 16)
+
+
+def test_linear_layers_as_convolutions_say_the_same(exported: Path, tmp_path: Path) -> None:
+    model = onnx.load(str(exported))
+    before = [node.op_type for node in model.graph.node]
+    linear_as_convolution(model)
+    after = [node.op_type for node in model.graph.node]
+    assert after.count("Conv") - before.count("Conv") == before.count("MatMul") - after.count("MatMul") == 8
+    onnx.checker.check_model(model)
+    onnx.save(model, str(tmp_path / "same.onnx"))
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
+    same = OnnxModel(tmp_path / "same.onnx").scores(pixels)
+    np.testing.assert_allclose(same, OnnxModel(exported).scores(pixels), atol=1e-6)
+
+
+def test_a_matrix_that_is_no_linear_layer_over_cells_stays() -> None:
+    vector, matrix = np.ones(4, np.float32), np.ones((4, 4), np.float32)
+    fixed = [numpy_helper.from_array(a, name) for a, name in ((matrix, "w"), (vector, "b"))]
+
+    def unchanged(shape: list[int], *nodes: onnx.NodeProto) -> bool:
+        ends = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
+        model = make_model(make_graph(nodes, "g", ends[:1], ends[1:], fixed))
+        linear_as_convolution(model)
+        return list(model.graph.node) == list(nodes)
+
+    start = make_node("Relu", ["x"], ["r"], "r")
+    product, add = make_node("MatMul", ["r", "w"], ["m"], "m"), make_node("Add", ["m", "b"], ["y"], "y")
+    assert not unchanged([2, 3, 4], start, product, add)
+    assert unchanged([3, 4], start, product, add)  # no cells
+    assert unchanged([2, 3, 5, 4], start, product, add)
+    assert unchanged([2, 3, 4], start, product, make_node("Add", ["m", "r"], ["y"], "y"))  # no bias
+    assert unchanged([2, 3, 4], start, product, make_node("Mul", ["m", "m"], ["y"], "y"))
+    turned = make_node("Transpose", ["x"], ["r"], "r", perm=[0, 2, 1])
+    assert unchanged([2, 4, 4], turned, product, add)
 
 
 def test_labels_that_cannot_measure_are_refused_before_the_export(small: Small, tmp_path: Path) -> None:

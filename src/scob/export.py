@@ -1,15 +1,11 @@
 """A model as one ONNX file: pixels in, probabilities out, with everything a reader needs in its metadata.
 
-The file is compared with the torch model before it gets its name; one that differs is refused. With int8, the
-convolutions and linear layers run in 8 bits after calibration on images; attention stays in 32.
+The file is compared with the torch model before it gets its name; one that differs is refused.
 """
 
 import contextlib
-import io
 import json
-import logging
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +24,11 @@ from scob.files import sync_folder
 from scob.inputs import find_images
 from scob.onnx_runtime import FORMAT, INPUT, OUTPUT, OnnxModel
 from scob.predict import Progress, Scob, find_model
+from scob.quantise import quantise, quiet
 
 OPSET = 17
 TOLERANCE = 1e-3
 CALIBRATION_IMAGES = 128
-QUANTISED = ("Conv", "Gemm", "MatMul", "Add", "MaxPool")
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,8 @@ def export(
         result = Exported(target, plain.stat().st_size, difference)
         if int8:
             with partial_file(target.with_name(f"{target.name}.int8")) as small:
-                quantise(plain, small, samples, metadata(scob, True))
+                quantise(plain, small, samples)
+                describe(small, metadata(scob, True))
                 os.replace(small, plain)  # noqa: PTH105 (the one file that stays)
             result = Exported(target, plain.stat().st_size, difference, True, compare(scob, plain, samples[:4]))
         if labelled is not None:
@@ -143,8 +140,6 @@ def export(
 
 def write_onnx(scob: Scob, path: Path) -> None:
     """Trace the network for any batch size and write it with its metadata."""
-    import onnx
-
     deployed = Deployed(scob).eval()
     # The tracer turns NCHW code into NCHW operators; weights in channels-last order would only confuse it.
     deployed = deployed.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
@@ -163,61 +158,17 @@ def write_onnx(scob: Scob, path: Path) -> None:
                 )
     except Exception as error:  # the exporter raises a kind of its own for each stage
         raise UserError(f"this model cannot be exported to ONNX: {_first_line(error)}") from error
-    proto = onnx.load(str(path))
-    onnx.helper.set_model_props(proto, metadata(scob, False))
-    onnx.save(proto, str(path))
+    describe(path, metadata(scob, False))
     scob.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def quantise(plain: Path, small: Path, samples: NDArray[np.uint8], properties: dict[str, str]) -> None:
-    """Static int8 (QDQ, a scale a channel for weights); softmax, layer norms and attention products stay fp32."""
+def describe(path: Path, properties: dict[str, str]) -> None:
+    """Write metadata into an ONNX file."""
     import onnx
-    from onnxruntime.quantization import (
-        CalibrationDataReader,
-        CalibrationMethod,
-        QuantFormat,
-        QuantType,
-        quantize_static,
-    )
-    from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    class Samples(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.rest = iter(samples)
-
-        def get_next(self) -> dict[str, NDArray[np.uint8]] | None:
-            pixels = next(self.rest, None)
-            return None if pixels is None else {INPUT: np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]}
-
-    prepared = small.with_name(f"{small.name}.prepared")
-    try:
-        with quiet():
-            quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)
-            graph = onnx.load(str(prepared)).graph
-            quantize_static(
-                str(prepared), str(small), Samples(), quant_format=QuantFormat.QDQ, per_channel=True,
-                activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=list(QUANTISED),
-                calibrate_method=CalibrationMethod.MinMax, nodes_to_exclude=kept_whole(graph),
-                # Seven bits for weights: a CPU without VNNI adds pairs of products in 16 bits, which would overflow.
-                reduce_range=True, extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
-            )  # fmt: skip
-    finally:
-        prepared.unlink(missing_ok=True)
-    proto = onnx.load(str(small))
+    proto = onnx.load(str(path))
     onnx.helper.set_model_props(proto, properties)
-    onnx.save(proto, str(small))
-
-
-def kept_whole(graph: Any) -> list[str]:
-    """Nodes that stay in fp32: all products of two activations (attention), and everything after the backbone's pools
-    that is small and decides (the classifier)."""
-    fixed = {initializer.name for initializer in graph.initializer}
-    kept = [n.name for n in graph.node if n.op_type in ("MatMul", "Add") and not any(i in fixed for i in n.input)]
-    convolved = {o for n in graph.node if n.op_type in ("Conv", "Relu") for o in n.output}
-    # The residual additions of the backbone join two convolutions and gain from int8.
-    residual = {n.name for n in graph.node if n.op_type == "Add" and all(i in convolved for i in n.input)}
-    classifier = [n.name for n in graph.node if n.op_type == "Gemm"]
-    return [name for name in kept if name not in residual] + classifier
+    onnx.save(proto, str(path))
 
 
 def compare(scob: Scob, path: Path, samples: NDArray[np.uint8]) -> float:
@@ -280,19 +231,6 @@ def partial_file(target: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         beside.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """The exporters speak to their developers."""
-    before, nowhere = logging.root.manager.disable, io.StringIO()
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def _importable(name: str) -> bool:
