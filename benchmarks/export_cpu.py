@@ -70,13 +70,12 @@ def main() -> None:
         }
         pixels = np.resize(samples, (options.batch, options.size, options.size, 3))
         times: dict[str, list[float]] = {name: [] for name in models}
-        for number in range(options.rounds + 1):
+        for _ in range(options.rounds):
             for name, model in models.items():
-                time.sleep(0.5)  # the threads of the one before may still be waiting actively
+                model.scores(pixels)  # untimed: the threads of the one before have ended, its own memory is warm
                 began = time.perf_counter()
                 model.scores(pixels)
-                if number:  # the first round warms up
-                    times[name].append(time.perf_counter() - began)
+                times[name].append(time.perf_counter() - began)
     first, *_ = times.values()
     for name, seconds in times.items():
         middle, best = statistics.median(seconds), min(seconds)
