@@ -34,3 +34,9 @@ def test_sizes_go_up_one_at_a_time(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="at least one"):
         bench_scale((), (3,))
+
+
+@pytest.mark.slow
+def test_a_step_with_a_million_images_costs_what_one_with_a_thousand_costs() -> None:
+    found = bench_scale((1_000, 1_000_000), (20,))
+    assert growth(found["images"]) <= 1.2

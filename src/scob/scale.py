@@ -4,7 +4,6 @@ Everything of a step but the backbone and the head, whose cost depends on neithe
 L_class, the tree, the mask bank. The tables are real and of full size; only the features are drawn.
 """
 
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -40,7 +39,6 @@ class Scale:
     row_bytes: int
     tree_bytes: int
     per_image: float
-    resident_mb: float
 
 
 class SimulatedStep:
@@ -90,25 +88,37 @@ class SimulatedStep:
         return sum(t.nbytes for name, t in self.tree.named_buffers() if name != "home")
 
 
-def measure(images: int, classes: int, batch: int, steps: int, place: RowPlace) -> Scale:
-    """Time a step at one size by the clock and by what the processor spent on it (other programs disturb the first).
+def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Sequence[RowPlace]) -> list[Scale]:
+    """Time a step at each size (images, classes) by the clock and by what the processor spent on it.
 
-    The lower quartile of `steps` on one thread, after a few that warm up.
+    The sizes take turns, step by step, so that the machine's changes of pace reach all of them alike, and none finds
+    its rows in the cache. The lower quartile of `steps` on one thread, after a few that warm up.
     """
-    step = SimulatedStep(images, classes, batch, place)
+    made = [SimulatedStep(*size, batch, place) for size, place in zip(sizes, places, strict=True)]
+    clock: list[list[float]] = [[] for _ in made]
+    spent: list[list[float]] = [[] for _ in made]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    clock, spent = [], []
-    for number in range(steps + 5):
-        began, began_spent = time.perf_counter(), time.thread_time()
-        step(number)
-        clock.append(time.perf_counter() - began)
-        spent.append(time.thread_time() - began_spent)
-    torch.set_num_threads(threads)
-    wall, busy = (1000 * sorted(times[5:])[steps // 4] for times in (clock, spent))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows = step.row_bytes
-    return Scale(images, classes, place.kind, wall, busy, rows, step.tree_bytes, rows / (images + 1), peak)
+    try:
+        for number in range(steps + 5):
+            for turn, step in enumerate(made):
+                began, began_spent = time.perf_counter(), time.thread_time()
+                step(number)
+                clock[turn].append(time.perf_counter() - began)
+                spent[turn].append(time.thread_time() - began_spent)
+    finally:
+        torch.set_num_threads(threads)
+
+    def quartile(times: list[float]) -> float:
+        return 1000 * sorted(times[5:])[steps // 4]
+
+    return [
+        Scale(
+            step.images, step.classes, place.kind, quartile(wall), quartile(busy), step.row_bytes, step.tree_bytes,
+            step.row_bytes / (step.images + 1),
+        )
+        for step, place, wall, busy in zip(made, places, clock, spent, strict=True)
+    ]  # fmt: skip
 
 
 def bench_scale(
@@ -117,21 +127,26 @@ def bench_scale(
     batch: int = 64,
     steps: int = 50,
     folder: Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> dict[str, list[Scale]]:
-    """Images going up at the fewest classes, then classes at the fewest images. Rows that fill more than half of the
-    free host memory are put into a mapped file in `folder` (a temporary one by default)."""
+    """Images going up at the fewest classes, then classes at the fewest images. Rows that would fill more than half of
+    the free host memory are put into a mapped file in `folder` (a temporary one by default)."""
     if not images or not classes:
         raise UserError("give at least one number of images and one of classes")
-    found: dict[str, list[Scale]] = {"images": [], "classes": []}
-    plan = [("images", n, min(classes)) for n in images] + [("classes", min(images), c) for c in classes]
-    for what, count, kinds in plan:
+    plan = {"images": [(n, min(classes)) for n in images], "classes": [(min(images), c) for c in classes]}
+    found = {}
+    for what, sizes in plan.items():
         if progress is not None:
-            progress(count, kinds)
-        need = count * (13 * kinds + 151)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            kind = "host" if need < free_memory() / 2 else "disk"
-            found[what].append(measure(count, kinds, batch, steps, RowPlace(kind, Path(place))))
+            progress(what)
+        left = free_memory() / 2
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            places = []
+            for count, kinds in sizes:
+                need = count * (13 * kinds + 143)
+                kind = "host" if need < left else "disk"
+                left -= need if kind == "host" else 0
+                places.append(RowPlace(kind, Path(temporary) / f"{count}-{kinds}"))
+            found[what] = measure(sizes, batch, steps, places)
     return found
 
 

@@ -125,21 +125,12 @@ def scale(
     classes = [n for n in CLASSES if n <= most_classes]
     with err.status("measuring") as status:
         found = bench_scale(
-            images, classes, batch, steps, folder, lambda n, c: status.update(f"{n:,} images, {c:,} classes")
+            images, classes, batch, steps, folder, lambda what: status.update(f"measuring: more {what}")
         )
     if as_json:
         print(json.dumps({what: [asdict(size) for size in sizes] for what, sizes in found.items()}, indent=1))
         return
-    columns = (
-        "images",
-        "classes",
-        "rows in",
-        "ms a step",
-        "of which busy",
-        "bytes an image",
-        "all rows, MB",
-        "tree, MB",
-    )
+    columns = ("images", "classes", "rows in", "ms a step", "busy", "B/image", "rows, MB", "tree, MB")
     for what, sizes in found.items():
         rows = [
             (
