@@ -130,7 +130,7 @@ def scale(
     if as_json:
         print(json.dumps({what: [asdict(size) for size in sizes] for what, sizes in found.items()}, indent=1))
         return
-    columns = ("images", "classes", "rows in", "ms a step", "busy", "B/image", "rows, MB", "tree, MB")
+    columns = ("images", "classes", "in", "ms a step", "busy", "B/image", "rows MB", "tree MB")
     for what, sizes in found.items():
         rows = [
             (
