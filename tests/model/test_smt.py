@@ -57,6 +57,28 @@ def test_an_empty_mask_falls_back_to_no_mask(features: torch.Tensor, keep: torch
     assert torch.allclose(whole, smt(features), atol=1e-6)
 
 
+@pytest.mark.parametrize("position", ["input", "qk"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_encoding_the_seen_cells_alone_is_masking_the_others(features: torch.Tensor, position: str, norm: str) -> None:
+    """The CPU leaves hidden cells out, a GPU masks them: vectors and all gradients are the same."""
+    smt = make(position=position, norm=norm).double()
+    counts = torch.tensor([1, 20, 4, 15, 5, 0])  # few, many, and none: all
+    features = features.double().repeat(2, 1, 1, 1)
+    keep = torch.rand(6, 20, generator=torch.Generator().manual_seed(2)).argsort(dim=1) < counts[:, None]
+    seen = keep | (counts == 0)[:, None]
+
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return masked_mean(smt._encode(x.flatten(2).transpose(1, 2), smt.positions(5, 4), seen), seen)
+
+    found = []
+    for encode in (masked, lambda x: smt(x, keep.view(6, 5, 4))):
+        leaf = features.clone().requires_grad_()
+        made = encode(leaf)
+        found.append((made, *torch.autograd.grad(made.square().sum(), [leaf, *smt.parameters()])))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-10)
+
+
 def test_positions_are_rows_beside_columns() -> None:
     smt = make()
     both = smt.positions(5, 4).view(5, 4, 16)

@@ -84,19 +84,43 @@ class SemanticMaskedTransformer(nn.Module):
         pooled, so nothing of them reaches the result; a row that keeps nothing falls back to everything.
         """
         height, width = features.shape[2:]
-        x = self.reduce(features.flatten(2).transpose(1, 2))
-        position: Tensor | None = self.positions(height, width).to(x.dtype)
-        if self.position_at_input:
-            x, position = x + position, None
+        cells = features.flatten(2).transpose(1, 2)
+        position = self.positions(height, width)
         if keep is None:
-            for layer in self.layers:
-                x = layer(x, position, None)
-            return x.mean(dim=1)  # type: ignore[no-any-return]
+            return self._encode(cells, position, None).mean(dim=1)
         seen = keep.flatten(1)
         seen = seen | ~seen.any(dim=1, keepdim=True)
+        if cells.device.type != "cpu":  # a GPU would have to wait to learn how many cells are seen
+            return masked_mean(self._encode(cells, position, seen), seen)
+        return self._seen_only(cells, position, seen)
+
+    def _encode(self, cells: Tensor, position: Tensor, seen: Tensor | None) -> Tensor:
+        """Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are seen (B, n) -> (B, n, D)."""
+        x: Tensor = self.reduce(cells)
+        position = position.to(x.dtype)
+        if self.position_at_input:
+            x = x + position
+        where = None if self.position_at_input else position
+        allowed = None if seen is None else seen[:, None, None, :]
         for layer in self.layers:
-            x = layer(x, position, seen[:, None, None, :])
-        return masked_mean(x, seen)
+            x = layer(x, where, allowed)
+        return x
+
+    def _seen_only(self, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
+        """The same vectors from the seen cells alone, (B, n, C) -> (B, D): the others reach nothing.
+
+        Images that show few cells and images that show many are encoded apart, each as wide as its widest.
+        """
+        few = seen.sum(dim=1) <= seen.shape[1] // 4
+        groups = [rows for rows in (few.nonzero()[:, 0], (~few).nonzero()[:, 0]) if len(rows)]
+        made = []
+        for rows in groups:
+            shown = seen[rows]
+            widest = int(shown.sum(dim=1).max())
+            chosen = shown.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :widest]
+            shown = shown.gather(1, chosen)
+            made.append(masked_mean(self._encode(cells[rows[:, None], chosen], position[chosen], shown), shown))
+        return torch.cat(made)[torch.cat(groups).argsort()]
 
 
 def masked_mean(cells: Tensor, seen: Tensor) -> Tensor:
