@@ -126,7 +126,7 @@ def write(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Outcom
 
 
 def draw(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
-    """A bar a method, best on top, seeds as dots; ROLE and full labels, where they are there, as lines."""
+    """A point a method, best on top, seeds as small ones; ROLE and full labels, where they are there, as lines."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -138,15 +138,15 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
         axes = figure.subplots()
         colours = {"scob": COLOURS[1], "full": COLOURS[6], "role": COLOURS[2]}
         places = range(len(shown))
-        axes.barh(
-            places, [row["mAP"] for row in shown], height=0.66,
-            color=[colours.get(row["name"], COLOURS[0]) for row in shown], alpha=0.85,
+        axes.scatter(
+            [row["mAP"] for row in shown], places, s=52, zorder=2,
+            color=[colours.get(row["name"], COLOURS[0]) for row in shown],
         )  # fmt: skip
         for place, row in zip(places, shown, strict=True):
             if len(row["seeds"]) > 1:
                 axes.plot(row["seeds"], [place] * len(row["seeds"]), ".", color="#222222", markersize=4, zorder=3)
             axes.annotate(
-                f"{row['mAP']:.1f}", (max([*row["seeds"], row["mAP"]]), place), xytext=(4, 0),
+                f"{row['mAP']:.1f}", (max([*row["seeds"], row["mAP"]]), place), xytext=(7, 0),
                 textcoords="offset points", va="center", fontsize=8,
             )  # fmt: skip
             if row["name"] in ("role", "full"):
@@ -156,5 +156,5 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
         margin = 0.15 * max(1.0, high - low)
         axes.set(xlabel="mAP (%)", xlim=(max(0, low - 2 * margin), high + 1.5 * margin))
         axes.set_title(title)
-        axes.grid(axis="x")
+        axes.grid()
     return figure
