@@ -9,6 +9,7 @@ import torch
 from scob.benches import bench_ipt, bench_step, count_waits, full_tree, measure_step
 from scob.cli.bench import whole_numbers
 from scob.errors import UserError
+from scob.model.smt import EncoderLayer, SemanticMaskedTransformer
 
 
 def test_the_tree_is_measured_at_every_size() -> None:
@@ -62,3 +63,14 @@ def test_lists_of_numbers() -> None:
     for wrong in ("", "80;800", "0", "a"):
         with pytest.raises(UserError):
             whole_numbers(wrong)
+
+
+def test_a_wait_inside_the_masked_transformer_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU it chooses cells by value, which is no wait; what its layers do runs on a GPU too."""
+    smt = SemanticMaskedTransformer(4, (3, 3), width=8, heads=2, feedforward=8, layers=1)
+    features, keep = torch.randn(2, 4, 3, 3), torch.eye(3, dtype=torch.bool).expand(2, 3, 3)
+    cpu = torch.device("cpu")
+    assert count_waits(lambda: smt(features, keep), cpu) == 0
+    feed = EncoderLayer.feed
+    monkeypatch.setattr(EncoderLayer, "feed", lambda self, x: feed(self, x) * float(bool(x.sum().item() < 1e9)))
+    assert count_waits(lambda: smt(features, keep), cpu) > 0

@@ -128,13 +128,16 @@ def test_linear_layers_as_convolutions_say_the_same(exported: Path, tmp_path: Pa
 
 
 def test_a_matrix_that_is_no_linear_layer_over_cells_stays() -> None:
-    vector, matrix = np.ones(4, np.float32), np.ones((4, 4), np.float32)
-    fixed = [numpy_helper.from_array(a, name) for a, name in ((matrix, "w"), (vector, "b"))]
+    shapes = {"w": (4, 4), "ww": (2, 4, 4), "b": (4,), "one": (1,)}
+    fixed = [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in shapes.items()]
 
-    def unchanged(shape: list[int], *nodes: onnx.NodeProto) -> bool:
-        ends = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
+    def unchanged(shape: list[int], *nodes: onnx.NodeProto, results: tuple[str, ...] = ("y",)) -> bool:
+        ends = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", *results)]
+        for node in nodes:  # names are a courtesy
+            node.ClearField("name")
         model = make_model(make_graph(nodes, "g", ends[:1], ends[1:], fixed))
         linear_as_convolution(model)
+        onnx.checker.check_model(model, full_check=True)
         return list(model.graph.node) == list(nodes)
 
     start = make_node("Relu", ["x"], ["r"], "r")
@@ -146,6 +149,10 @@ def test_a_matrix_that_is_no_linear_layer_over_cells_stays() -> None:
     assert unchanged([2, 3, 4], start, product, make_node("Mul", ["m", "m"], ["y"], "y"))
     turned = make_node("Transpose", ["x"], ["r"], "r", perm=[0, 2, 1])
     assert unchanged([2, 4, 4], turned, product, add)
+    assert unchanged([2, 3, 4], start, make_node("MatMul", ["r", "ww"], ["m"], "m"), add)  # a stack of matrices
+    assert unchanged([2, 3, 4], start, product, make_node("Add", ["m", "one"], ["y"], "y"))  # one number for all
+    seen_from_outside = make_node("Add", ["m", "b"], ["z"], "z"), make_node("Relu", ["z"], ["y"], "y")
+    assert not unchanged([2, 3, 4], start, product, *seen_from_outside, results=("y", "z"))
 
 
 def test_labels_that_cannot_measure_are_refused_before_the_export(small: Small, tmp_path: Path) -> None:

@@ -76,25 +76,29 @@ def linear_as_convolution(model: Any) -> None:
         for name in node.input:
             readers.setdefault(name, []).append(node)
 
+    results = {output.name for output in graph.output}
+
     def only_reader(name: str, kind: str) -> list[Any]:
         found = readers.get(name, [])
-        return found if len(found) == 1 and found[0].op_type == kind else []
+        return found if len(found) == 1 and found[0].op_type == kind and name not in results else []
 
+    nothing = np.empty(0)
     nodes: list[Any] = []
-    merged: set[str] = set()
+    merged: set[str] = set()  # nodes, by what they make
     for node in graph.node:
-        if node.name in merged:
+        if node.output[0] in merged:
             continue
-        linear = node.op_type == "MatMul" and node.input[1] in fixed and rank.get(node.output[0]) == 3
+        weight = fixed.get(node.input[1], nothing) if node.op_type == "MatMul" else nothing
+        linear = weight.ndim == 2 and rank.get(node.output[0]) == 3
         adds = only_reader(node.output[0], "Add") if linear else []
-        biases = [name for add in adds for name in add.input if name in fixed and fixed[name].ndim == 1]
+        biases = [n for add in adds for n in add.input if n in fixed and fixed[n].shape == weight.shape[1:]]
         if not biases or maker.get(node.input[0]) == "Transpose":
             nodes.append(node)
             continue
         relus = only_reader(adds[0].output[0], "Relu")
-        merged |= {end.name for end in adds + relus}
-        at = node.name
-        kernel = np.ascontiguousarray(fixed[node.input[1]].T)[:, :, None, None]
+        merged |= {end.output[0] for end in adds + relus}
+        at = node.output[0]
+        kernel = np.ascontiguousarray(weight.T)[:, :, None, None]
         graph.initializer.append(numpy_helper.from_array(kernel, f"{at}/kernel"))
         graph.initializer.append(numpy_helper.from_array(np.array([2], np.int64), f"{at}/axis"))
         steps = [

@@ -79,6 +79,25 @@ def test_encoding_the_seen_cells_alone_is_masking_the_others(features: torch.Ten
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-10)
 
 
+def test_the_gradient_has_the_same_bits_every_time_with_two_threads() -> None:
+    torch.manual_seed(0)
+    smt = SemanticMaskedTransformer(8, (14, 14), width=128, layers=1, feedforward=16)
+    features, keep = torch.randn(64, 8, 14, 14), torch.rand(64, 14, 14) < 0.2
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        smt.eval()
+        found = [torch.autograd.grad(smt(features, keep).square().sum(), list(smt.parameters())) for _ in range(6)]
+    finally:
+        torch.set_num_threads(threads)
+    for again in found[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(found[0], again, strict=True))
+
+
+def test_no_image_is_no_vector(features: torch.Tensor, keep: torch.Tensor) -> None:
+    assert make()(features[:0], keep[:0]).shape == (0, 16)
+
+
 def test_positions_are_rows_beside_columns() -> None:
     smt = make()
     both = smt.positions(5, 4).view(5, 4, 16)

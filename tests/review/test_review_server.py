@@ -153,6 +153,22 @@ def test_a_decision_sent_twice_does_not_undo_what_came_after_it(client: TestClie
         assert client.post("/api/decisions", json=decision() | {"order": order}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [
+        ([("undo", 11), ("reject", 10)], None),
+        ([("accept", 5), ("accept", 12), ("reject", 11)], "accept"),
+        ([("accept", 5), ("accept", 5), ("reject", 6)], "reject"),
+    ],
+)
+def test_a_decision_that_changes_nothing_counts_for_the_order(
+    client: TestClient, sent: list[tuple[str, int]], left: str | None
+) -> None:
+    for answer, order in sent:
+        client.post("/api/decisions", json=decision(answer=answer) | {"order": order})
+    assert client.get("/api/queue").json()["decision"][0] == left
+
+
 def test_latest_wins_even_if_it_arrives_late(client: TestClient) -> None:
     client.post("/api/decisions", json=decision(answer="reject"))
     newer = client.post("/api/decisions", json=decision(answer="accept", session="two")).json()

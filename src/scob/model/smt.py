@@ -90,7 +90,7 @@ class SemanticMaskedTransformer(nn.Module):
             return self._encode(cells, position, None).mean(dim=1)
         seen = keep.flatten(1)
         seen = seen | ~seen.any(dim=1, keepdim=True)
-        if cells.device.type != "cpu":  # a GPU would have to wait to learn how many cells are seen
+        if cells.device.type != "cpu" or not len(cells):  # a GPU would have to wait to learn how many are seen
             return masked_mean(self._encode(cells, position, seen), seen)
         return self._seen_only(cells, position, seen)
 
@@ -119,7 +119,9 @@ class SemanticMaskedTransformer(nn.Module):
             widest = int(shown.sum(dim=1).max())
             chosen = shown.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :widest]
             shown = shown.gather(1, chosen)
-            made.append(masked_mean(self._encode(cells[rows[:, None], chosen], position[chosen], shown), shown))
+            # An embedding, because the gradient of an indexed table is added up in no fixed order by several threads.
+            where = F.embedding(chosen, position)
+            made.append(masked_mean(self._encode(cells[rows[:, None], chosen], where, shown), shown))
         return torch.cat(made)[torch.cat(groups).argsort()]
 
 

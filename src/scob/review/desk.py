@@ -90,7 +90,9 @@ class Desk:
                 latest.order > order if latest.session == session else _time(latest.time) > made
             )
             wanted = None if answer == store.UNDO else answer
-            if not late and wanted != before:
+            repeated = latest is not None and (latest.session, latest.order) == (session, order)
+            # What changes nothing is written too, for its order: an earlier decision may still be on its way.
+            if not late and (wanted != before or (order and not repeated)):
                 stamp = made.isoformat(timespec="milliseconds")
                 self.log.append(store.Decision(*pair, answer, stamp, session, order))
             return {
