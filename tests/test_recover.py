@@ -12,8 +12,9 @@ from pycocotools.coco import COCO
 from scob.errors import UserError
 from scob.experiment import load_data
 from scob.labels import Labels
-from scob.recover import confidence_of, import_reviewed, rank, read_suggestions, recover
+from scob.recover import confidence_of, rank, read_suggestions, recover
 from scob.review.suggestions import read_queue
+from scob.reviewed import import_reviewed
 from scob.suggestion_files import FORMATS
 from scob.training import train
 from small_model import Small, scob, small_config

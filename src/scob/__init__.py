@@ -1,6 +1,7 @@
 """Scob: learn to name everything in an image from one label per image.
 
-The public interface is the names below; each is loaded when first used, so `import scob` is quick.
+The public interface is the names below, a function for each verb of the command line; each is loaded when first used,
+so `import scob` is quick.
 """
 
 import importlib
@@ -16,6 +17,9 @@ _HOME = {
     "Labels": "scob.labels",
     "UserError": "scob.errors",
     "open_split": "scob.data.readers",
+    "demo": "scob.demo",
+    "describe": "scob.data.describe",
+    "prepare": "scob.people",
     "train": "scob.training",
     "evaluate": "scob.evaluate",
     "compare": "scob.compare",
@@ -24,7 +28,10 @@ _HOME = {
     "explain": "scob.explain",
     "thresholds": "scob.thresholds",
     "recover": "scob.recover",
+    "serve": "scob.review.server",
+    "import_reviewed": "scob.reviewed",
     "export": "scob.export",
+    "reproduce": "scob.reproduce.registry",
 }
 
 __all__ = [
@@ -34,13 +41,19 @@ __all__ = [
     "UserError",
     "__version__",
     "compare",
+    "demo",
+    "describe",
     "evaluate",
     "explain",
     "export",
+    "import_reviewed",
     "load_config",
     "open_split",
     "predict",
+    "prepare",
     "recover",
+    "reproduce",
+    "serve",
     "thresholds",
     "train",
 ]

@@ -106,11 +106,6 @@ def prepare(
     return made
 
 
-def settings_from_images(source: str | Path, backbone: str = DEFAULT_BACKBONE, **how: Any) -> Config:
-    """The settings that `scob train --images` would use."""
-    return prepare(source, backbone=backbone, estimate=False, **how).config
-
-
 def check_source(source: Path) -> int:
     """Refuse what cannot be learned from with a sentence; returns how many files are no images."""
     if source.is_file():

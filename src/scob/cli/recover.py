@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
 
 def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
     """Lay a person's decisions upon the run's labels."""
-    from scob.recover import import_reviewed
+    from scob.reviewed import import_reviewed
 
     made = import_reviewed(run, reviewed, path)
     said = f"{made.confirmed} confirmed, {made.rejected} rejected"
