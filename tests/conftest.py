@@ -8,10 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
 torch.set_num_threads(1)
+# The same examples each time: a suite that was green stays green. Whoever asks for more gets others.
+hypothesis.settings.register_profile("fixed", derandomize="SCOB_FUZZ_EXAMPLES" not in os.environ)
+hypothesis.settings.load_profile("fixed")
 
 Words = tuple[str, ...]
 

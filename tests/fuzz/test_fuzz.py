@@ -1,6 +1,6 @@
 """Every parser of outside input, on inputs nobody would write: taken, or refused with a sentence.
 
-`SCOB_FUZZ_EXAMPLES=100000 pytest tests/fuzz` looks longer; `run_atheris.py` looks by coverage.
+`SCOB_FUZZ_EXAMPLES=100000 pytest tests/fuzz` looks longer, and elsewhere each time; `run_atheris.py` looks by coverage.
 """
 
 import os
@@ -53,6 +53,7 @@ def test_a_spoilt_file_is_taken_or_refused(name: str) -> None:
 
 # What fuzzing and reading found, so that it stays found.
 FOUND = [
+    ("voc_annotation", b"\x02<?xml version='1.0' encoding='tf-16'?><annotation/>"),
     ("settings", b"a: &a [1]\nb: *a\n"),
     ("settings", b"train: {seed: 1}\n\0train.seed=2000-99-99"),
     ("settings", b"\0data.source=" + b"[" * 3000),

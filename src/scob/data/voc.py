@@ -133,7 +133,7 @@ def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], diffi
         tree = ElementTree.parse(path)
     except FileNotFoundError:
         raise UserError(f"{where}: there is no annotation {_short(path, folder)}") from None
-    except (ElementTree.ParseError, OSError, ValueError) as error:
+    except (ElementTree.ParseError, OSError, ValueError, LookupError) as error:  # the last: an encoding nobody knows
         raise UserError(f"{where}: the annotation {_short(path, folder)} cannot be read ({error})") from None
     row = np.full(len(classes), ABSENT, np.int8)
     for thing in tree.iterfind("object"):
