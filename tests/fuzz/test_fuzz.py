@@ -53,6 +53,8 @@ def test_a_spoilt_file_is_taken_or_refused(name: str) -> None:
 
 # What fuzzing and reading found, so that it stays found.
 FOUND = [
+    ("cub_lists", b"9" * 5000 + b" a.jpg\n\x001 1\n\x001 has_bill::dagger\n\x001 1 1 3 2.5\n"),
+    ("cub_lists", "² a.jpg\n\x001 1\n\x001 has_bill::dagger\n\x001 1 1 3 2.5\n".encode()),
     ("voc_annotation", b"\x02<?xml version='1.0' encoding='tf-16'?><annotation/>"),
     ("settings", b"a: &a [1]\nb: *a\n"),
     ("settings", b"train: {seed: 1}\n\0train.seed=2000-99-99"),

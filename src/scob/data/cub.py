@@ -107,12 +107,17 @@ def _attributes(folder: Path) -> tuple[str, ...]:
     raise UserError(f"there is no attributes.txt in {folder / 'attributes'}, {folder} or {folder.parent}")
 
 
+def _is_number(text: str) -> bool:
+    """Plain digits, and not so many that no file could mean it."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
 def _named(path: Path) -> list[tuple[int, str, int]]:
     """(number, name, line) of a file of 'number name' lines."""
     found = []
     for line, text in read_lines(path):
         number, _, name = text.partition(" ")
-        if not number.isdigit() or not name:
+        if not _is_number(number) or not name:
             raise UserError(f"{os.path.basename(path)} line {line}: {text!r} is not a number and a name")  # noqa: PTH119
         found.append((int(number), name.strip(), line))
     return found
@@ -123,7 +128,7 @@ def _pairs(path: Path) -> list[tuple[int, int, int]]:
     found = []
     for line, text in read_lines(path):
         words = text.split()
-        if len(words) != 2 or not all(word.isdigit() for word in words):
+        if len(words) != 2 or not all(_is_number(word) for word in words):
             raise UserError(f"{path.name} line {line}: {text!r} is not two numbers")
         found.append((int(words[0]), int(words[1]), line))
     return found
@@ -135,7 +140,7 @@ def _answers(folder: Path) -> list[tuple[int, int, bool, int]]:
     found = []
     for line, text in read_lines(path):
         words = text.split(None, 3)
-        if len(words) < 3 or not (words[0].isdigit() and words[1].isdigit() and words[2] in ("0", "1")):
+        if len(words) < 3 or not (_is_number(words[0]) and _is_number(words[1]) and words[2] in ("0", "1")):
             raise UserError(f"attributes/{path.name} line {line}: {text!r} is not 'image attribute 0|1 ...'")
         found.append((int(words[0]), int(words[1]), words[2] == "1", line))
     return found
