@@ -1,5 +1,6 @@
 """Going on with a run: what may differ from how it began, and what may not."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,9 +31,10 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
         raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
     if extend:
         key, _, value = extend.partition("=")
-        if key != "epochs" or not value.isdigit() or int(value) < stored.train.epochs:
+        number = int(value) if re.fullmatch("[0-9]{1,9}", value) else -1
+        if key != "epochs" or number < stored.train.epochs:
             raise UserError(f"--extend takes epochs=N with N of at least {stored.train.epochs}, not {extend!r}")
-        config.train.epochs = int(value)
+        config.train.epochs = number
     return config
 
 

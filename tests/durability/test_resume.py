@@ -93,8 +93,9 @@ def test_changed_data_is_refused(begun: Any, configure: Any, scenes_of: Any) -> 
 
 def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
     _, data, run = begun
-    with pytest.raises(UserError, match="at least 4"):
-        resume_config(run, [], "epochs=3")
+    for bad in ("epochs=3", "epochs=²", "epochs=" + "9" * 5000, "epoch=9", "epochs"):
+        with pytest.raises(UserError, match="at least 4"):
+            resume_config(run, [], bad)
     longer = resume_config(run, [], "epochs=6")
     assert train(longer, run, resume=True, data=data)["epochs"] == 6
     assert [r["epoch"] for r in records(run) if r["kind"] == "epoch"] == [0, 1, 2, 3, 4, 5]

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import re
 import shutil
 import tarfile
 import time
@@ -192,7 +193,7 @@ def _receive(archive: Archive, part: Path, progress: Progress | None) -> bool:
         resumed = response.status == 206
         have = have if resumed else 0
         length = response.headers.get("Content-Length")
-        total = have + int(length) if length and length.isdigit() else 0
+        total = have + int(length) if length and re.fullmatch("[0-9]{1,18}", length) else 0
         with part.open("ab" if resumed else "wb") as file:
             while block := response.read(_BLOCK):
                 file.write(block)
