@@ -1,7 +1,7 @@
 """Scob: learn to name everything in an image from one label per image.
 
-The public interface is the names below, a function for each verb of the command line; each is loaded when first used,
-so `import scob` is quick.
+The public interface is the names below, a function for each verb of the command line (but `reproduce`, whose name is a
+package's: scob.reproduce.registry); each is loaded when first used, so `import scob` is quick.
 """
 
 import importlib
@@ -31,7 +31,6 @@ _HOME = {
     "serve": "scob.review.server",
     "import_reviewed": "scob.reviewed",
     "export": "scob.export",
-    "reproduce": "scob.reproduce.registry",
 }
 
 __all__ = [
@@ -52,7 +51,6 @@ __all__ = [
     "predict",
     "prepare",
     "recover",
-    "reproduce",
     "serve",
     "thresholds",
     "train",
