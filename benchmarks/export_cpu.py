@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from scob.config import ModelSettings
-from scob.export import calibration_pixels, compare, describe, metadata, noise, write_onnx
+from scob.export import calibration_pixels, compare, metadata, noise, write_metadata, write_onnx
 from scob.model.backbone import backbone_config, load_backbone, preprocessing
 from scob.model.network import build_network
 from scob.model.pretrained import ModelCard
@@ -61,7 +61,7 @@ def main() -> None:
         plain, small = Path(folder) / "fp32.onnx", Path(folder) / "int8.onnx"
         write_onnx(scob, plain)
         quantise(plain, small, samples)
-        describe(small, metadata(scob, True))
+        write_metadata(small, metadata(scob, True))
         differences = {"fp32": compare(scob, plain, samples[:2]), "int8": compare(scob, small, samples[:2])}
         models: dict[str, Scorer] = {
             "torch eager, channels last": scob,

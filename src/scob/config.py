@@ -153,9 +153,7 @@ class TrainSettings(Section):
     flip_test: bool = setting(False, "average predictions over the image and its mirror", False)
     holdout: float = setting(0.1, "share of the training images set aside to choose the epoch", None, ge=0, lt=1)
     holdout_labels: Literal["observed", "full"] = setting(
-        "observed",
-        "labels of the held-out images used for choosing",
-        "full",
+        "observed", "labels of the held-out images used for choosing", "full"
     )
     select: Literal["last", "holdout", "best-on-test"] = setting(
         "holdout", "which epoch becomes the model", "best-on-test"

@@ -127,7 +127,7 @@ def export(
         if int8:
             with partial_file(target.with_name(f"{target.name}.int8")) as small:
                 quantise(plain, small, samples)
-                describe(small, metadata(scob, True))
+                write_metadata(small, metadata(scob, True))
                 os.replace(small, plain)  # noqa: PTH105 (the one file that stays)
             result = Exported(target, plain.stat().st_size, difference, True, compare(scob, plain, samples[:4]))
         if labelled is not None:
@@ -158,11 +158,11 @@ def write_onnx(scob: Scob, path: Path) -> None:
                 )
     except Exception as error:  # the exporter raises a kind of its own for each stage
         raise UserError(f"this model cannot be exported to ONNX: {_first_line(error)}") from error
-    describe(path, metadata(scob, False))
+    write_metadata(path, metadata(scob, False))
     scob.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def describe(path: Path, properties: dict[str, str]) -> None:
+def write_metadata(path: Path, properties: dict[str, str]) -> None:
     """Write metadata into an ONNX file."""
     import onnx
 

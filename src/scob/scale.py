@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import torch
 from torch import Tensor
@@ -101,8 +102,8 @@ def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Se
     torch.set_num_threads(1)
     try:
         for number in range(steps + 5):
-            for place in range(len(made)):
-                turn = (place + number) % len(made)  # none always follows the largest, which empties the cache
+            # In another order each time: whoever follows the largest finds an empty cache.
+            for turn in Random(number).sample(range(len(made)), len(made)):
                 began, began_spent = time.perf_counter(), time.thread_time()
                 made[turn](number)
                 clock[turn].append(time.perf_counter() - began)

@@ -144,13 +144,11 @@ def test_the_same_decision_twice_is_one_line(client: TestClient, run_folder: Pat
 
 def test_a_decision_sent_twice_does_not_undo_what_came_after_it(client: TestClient) -> None:
     for answer, order in (("accept", 1), ("undo", 2)):
-        assert client.post("/api/decisions", json=decision(answer=answer, session="one") | {"order": order}).json()[
-            "applied"
-        ]
-    again = client.post("/api/decisions", json=decision(answer="accept", session="one") | {"order": 1}).json()
+        assert client.post("/api/decisions", json=decision(answer=answer, order=order)).json()["applied"]
+    again = client.post("/api/decisions", json=decision(answer="accept", order=1)).json()
     assert not again["applied"] and again["decision"] is None
     for order in ("soon", -1, 2**70, float(2**70), None):
-        assert client.post("/api/decisions", json=decision() | {"order": order}).status_code == 422
+        assert client.post("/api/decisions", json=decision(order=order)).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def test_a_decision_that_changes_nothing_counts_for_the_order(
     client: TestClient, sent: list[tuple[str, int]], left: str | None
 ) -> None:
     for answer, order in sent:
-        client.post("/api/decisions", json=decision(answer=answer) | {"order": order})
+        client.post("/api/decisions", json=decision(answer=answer, order=order))
     assert client.get("/api/queue").json()["decision"][0] == left
 
 
