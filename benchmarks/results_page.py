@@ -38,11 +38,32 @@ def main_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def lever_table(runs: list[dict[str, object]]) -> list[str]:
-    lines = ["| settings | held-out last | held-out best | val last |", "|---|---|---|---|"]
-    for run in sorted(runs, key=lambda r: -float(str(r["holdout_last"]))):
+    """One line a setting, the mean of its seeds, best first."""
+    of_setting: dict[str, list[dict[str, object]]] = {}
+    for run in runs:
         words = [w for w in run["words"] if not w.startswith(("train.holdout", "train.compile", "train.seed"))]
-        numbers = " | ".join(f"{run[key]:.2f}" for key in ("holdout_last", "holdout_best", "last"))
-        lines.append(f"| {run['name']}: {' '.join(words)} | {numbers} |")
+        of_setting.setdefault(f"{run['name']}: {' '.join(words) or 'the defaults'}", []).append(run)
+
+    def means(setting: str) -> list[float]:
+        return [float(np.mean([r[k] for r in of_setting[setting]])) for k in ("holdout_last", "holdout_best", "last")]
+
+    lines = ["| settings | seeds | held-out last | held-out best | val last |", "|---|---|---|---|---|"]
+    for setting in sorted(of_setting, key=lambda s: -means(s)[0]):
+        numbers = " | ".join(f"{value:.2f}" for value in means(setting))
+        lines.append(f"| {setting} | {len(of_setting[setting])} | {numbers} |")
+    return lines
+
+
+def norm_table(post: list[dict[str, object]], pre: list[dict[str, object]]) -> list[str]:
+    """The rows with an SMT, its norms after each part and before it."""
+    lines = ["| row | post, last | pre, last | post, held out | pre, held out |", "|---|---|---|---|---|"]
+    for row in list(ROWS)[1:]:
+        cells = [
+            spread([r[key] for r in runs if r["name"] == row])
+            for key in ("last", "held_out_full")
+            for runs in (post, pre)
+        ]
+        lines.append(f"| {ROWS[row]} | {' | '.join(cells)} |")
     return lines
 
 
@@ -75,17 +96,47 @@ def ablation_table(runs: list[dict[str, object]]) -> list[str]:
     return lines
 
 
-def speed_tables(found: dict[str, list[dict[str, object]]]) -> list[str]:
-    """Images a second in training, milliseconds in inference."""
-    rows = found["train speed"]
-    batches = sorted({int(str(r["batch"])) for r in rows})
-    lines = [f"| | {' | '.join(f'batch {b}' for b in batches)} |", "|---|" + "---|" * len(batches)]
-    for step in dict.fromkeys(str(r["step"]) for r in rows):
-        rates = {r["batch"]: r["images_per_second"] for r in rows if r["step"] == step}
-        lines.append(f"| {step} | {' | '.join(f'{rates[b]:.0f}' for b in batches)} |")
-    lines += ["", "| batch | whole network | bare backbone | ratio |", "|---|---|---|---|"]
-    for r in found["predict speed"]:
-        lines.append(f"| {r['batch']} | {r['network_ms']:.2f} ms | {r['backbone_ms']:.2f} ms | {r['ratio']:.2f} |")
+def training_speed(rows: list[dict[str, object]]) -> list[str]:
+    """Images a second, with the kernels apart and fused."""
+    rates = {(r["step"], r["batch"], r["kernels"]): r["images_per_second"] for r in rows if r["of"] == "training"}
+    columns = [(batch, kernels) for batch in (8, 64) for kernels in ("folded", "fused")]
+    lines = [f"| | {' | '.join(f'batch {b}, {k}' for b, k in columns)} |", "|---|" + "---|" * len(columns)]
+    for step in ("graph", "graph, kept features"):
+        lines.append(f"| {step} | {' | '.join(f'{rates[(step, *column)]:.0f}' for column in columns)} |")
+    return lines
+
+
+def backbone_speed(rows: list[dict[str, object]]) -> list[str]:
+    """Milliseconds of the bare backbone's forward."""
+    times = {(r["batch"], r["kernels"]): r["ms"] for r in rows if r["of"] == "backbone"}
+    kinds = ("plain", "folded", "fused")
+    lines = [f"| batch | {' | '.join(kinds)} | folded / fused |", "|---|---|---|---|---|"]
+    for batch in sorted({batch for batch, _ in times}):
+        cells = " | ".join(f"{times[batch, kind]:.2f} ms" for kind in kinds)
+        lines.append(f"| {batch} | {cells} | {times[batch, 'folded'] / times[batch, 'fused']:.2f} |")
+    return lines
+
+
+def inference_speed(fused: list[dict[str, object]], apart: list[dict[str, object]]) -> list[str]:
+    """Milliseconds of the whole network and of the bare backbone."""
+    lines = ["| batch | kernels | whole network | bare backbone | ratio |", "|---|---|---|---|---|"]
+    for kernels, rows in (("folded", apart), ("fused", fused)):
+        for r in rows:
+            cells = f"{r['network_ms']:.2f} ms | {r['backbone_ms']:.2f} ms | {r['ratio']:.2f}"
+            lines.append(f"| {r['batch']} | {kernels} | {cells} |")
+    return lines
+
+
+def export_table(rows: list[dict[str, object]]) -> list[str]:
+    """How many times eager PyTorch's rate, by medians; by the best rounds in brackets."""
+    lines = ["| threads | PyTorch, eager | ONNX fp32 | ONNX int8 |", "|---|---|---|---|"]
+    for r in rows:
+        slow = r["torch"]
+        gains = [
+            f"{slow['median ms'] / r[kind]['median ms']:.2f} ({slow['best ms'] / r[kind]['best ms']:.2f})"
+            for kind in ("fp32", "int8")
+        ]
+        lines.append(f"| {r['threads']} | {slow['median ms'] / 1000:.2f} s a batch | {' | '.join(gains)} |")
     return lines
 
 
@@ -110,7 +161,11 @@ def page() -> str:
         "main": main_table(found["main"]),
         "ablation": ablation_table(found["main"] + found["ablation"]),
         "levers": lever_table(found["levers"]),
-        "speed": speed_tables(found),
+        "norms": norm_table(found["main"], found["pre-norm"]),
+        "training speed": training_speed(found["fused kernels"]),
+        "backbone speed": backbone_speed(found["fused kernels"]),
+        "inference speed": inference_speed(found["predict speed"], found["predict speed, kernels apart"]),
+        "export": export_table(found["export on a CPU"]),
     }
     for name, lines in parts.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(lines))
