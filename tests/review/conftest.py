@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
+from playwright.sync_api import BrowserContext, Page
 from pycocotools import mask as coco
+from review_page import open_page
 from review_process import ReviewProcess, chromium, chromium_path
 
 COLOURS = {"ball": (214, 93, 60), "box": (64, 112, 168), "<b>kite</b> & co": (226, 178, 58)}
@@ -88,11 +90,18 @@ def run_folder(tmp_path: Path, drawn: Path) -> Path:
     return Path(shutil.copytree(drawn, tmp_path / "run"))
 
 
-@pytest.fixture
-def review(run_folder: Path):
-    """`scob review` on that run, as a process."""
-    with ReviewProcess(run_folder) as process:
+@pytest.fixture(scope="module")
+def shared(drawn: Path, tmp_path_factory: pytest.TempPathFactory):
+    """One server for the tests that leave it running; each finds it without decisions."""
+    with ReviewProcess(Path(shutil.copytree(drawn, tmp_path_factory.mktemp("shared") / "run"))) as process:
         yield process
+
+
+@pytest.fixture
+def review(shared: ReviewProcess) -> ReviewProcess:
+    """`scob review` on such a run, as a process."""
+    (shared.run / "recovered/decisions.jsonl").unlink(missing_ok=True)
+    return shared
 
 
 @pytest.fixture(scope="session")
@@ -113,3 +122,8 @@ def context(browser):
     yield opened
     opened.close()
     assert not problems, problems
+
+
+@pytest.fixture
+def page(context: BrowserContext, review: ReviewProcess) -> Page:
+    return open_page(context, review)
