@@ -191,6 +191,22 @@ def test_what_is_asked_for_wins_over_what_is_chosen(small: Small) -> None:
     assert made.config.labels.k == 3 and made.config.data.size == 96 and made.data.holdout is not None
 
 
+def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small: Small, tmp_path: Path) -> None:
+    def chosen(*words: str, **how: object) -> tuple[str, float]:
+        made = prepare(
+            small.photos, device="cpu", estimate=False, overrides=words, **{"backbone": str(small.backbone), **how}
+        )  # type: ignore[arg-type]
+        return made.config.model.norm, made.config.train.lr_smt
+
+    assert chosen("model.width=512") == ("pre", 2e-4)
+    assert chosen("model.width=64") == ("pre", 2e-3)
+    assert chosen("model.width=512", "model.norm=post") == ("post", 1e-4)
+    assert chosen("model.width=512", "train.lr_smt=3e-4") == ("pre", 3e-4)
+    assert chosen("preset=paper")[0] == "post"
+    kept = Scob.from_pretrained(small.run, "cpu").card.model["norm"]
+    assert chosen(init=small.run, out=tmp_path / "next")[0] == kept == "post"
+
+
 def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from scob.cli.train import train as verb
 

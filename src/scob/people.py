@@ -87,7 +87,8 @@ def prepare(
     check_classes(data, source)
     if val is not None:  # a row that is skipped among the training images is an error where results are reported
         read_split(str(val), None, ReadOptions(classes=data.drawn.classes))
-    sized = merge(settings_from_data(data, first, place, body.channels), chosen)
+    built = merge(chosen, given)["model"]
+    sized = merge(settings_from_data(data, first, place, body.channels, built), chosen)
     config = resolve(merge(sized, given), "on the command line")
     k, why = expected_positives(data)
     if not config.labels.k:
@@ -136,22 +137,30 @@ def check_classes(data: Data, source: str | Path) -> None:
         )
 
 
-def settings_from_data(data: Data, config: Config, device: torch.device, channels: tuple[int, int]) -> dict[str, Any]:
-    """Input size, batch, epochs, holdout and memory, from how many images there are, how large, and the backbone."""
+def settings_from_data(
+    data: Data, config: Config, device: torch.device, channels: tuple[int, int], built: dict[str, Any]
+) -> dict[str, Any]:
+    """Input size, batch, epochs, holdout and memory, from how many images there are, how large, and the backbone.
+
+    `built` names what is settled of the network already. Norms come before each part, which was best on photographs
+    and on drawings (docs/results.md); a narrow head bears, and needs, a higher rate.
+    """
     count, classes = len(data.drawn), len(data.drawn.classes)
     size = input_size(data.train, 448 if device.type == "cuda" else 224)
     aside = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
     cells = (size // 16) ** 2 * 1024 + (size // 32) ** 2 * 2048
     fits = 2 * 4 * cells * count < CACHE_BYTES
     # A head wider than what it reads learns nothing more and takes a CPU hours: 512 for a ResNet-50, 128 for drawings.
-    width = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
+    fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
+    width = config.model.width if "width" in built else fitting
+    norm = config.model.norm if "norm" in built or config.preset == "paper" else "pre"
     return {
-        "model": {"width": width, "feedforward": 4 * width},
+        "model": {"width": width, "feedforward": 4 * width, "norm": norm},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         # The tree of a class shrinks where there are thousands of them.
         "scob": {"capacity": max(4, min(80, TREE_NUMBERS // (classes * config.model.projection)))},
         "train": {
-            "lr_smt": {512: 4e-5, 256: 1e-4}.get(width, 5e-4),  # a narrow head bears, and needs, a higher rate
+            "lr_smt": float(f"{(0.1 if norm == 'pre' else 0.05) / width:.1g}"),  # 2e-4 at 512, the width of a ResNet-50
             "batch": 8 if count < 200 else 32 if count > 20000 else 16,
             "epochs": int(np.clip(round(12 * (3000 / count) ** 0.5), 5, 30)),
             "holdout": aside,
