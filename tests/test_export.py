@@ -155,15 +155,23 @@ def test_a_matrix_that_is_no_linear_layer_over_cells_stays() -> None:
     assert not unchanged([2, 3, 4], start, product, *seen_from_outside, results=("y", "z"))
 
 
+def test_a_device_that_onnxruntime_does_not_know_is_refused(small: Small, tmp_path: Path) -> None:
+    export(small.run, tmp_path / "model.onnx")
+    with pytest.raises(UserError, match="does not run on 'foo': use auto, cpu or cuda"):
+        OnnxModel(tmp_path / "model.onnx", device="foo")
+
+
 def test_labels_that_cannot_measure_are_refused_before_the_export(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="list every class of each image in a table"):
         export(small.run, tmp_path / "model.onnx", source=str(small.photos))
     assert not list(tmp_path.iterdir())
 
 
-def test_int8_without_images_is_refused(small: Small) -> None:
+def test_int8_without_images_takes_those_of_the_run_if_there_is_one(small: Small, tmp_path: Path) -> None:
+    made = export(small.run, tmp_path / "model.onnx", int8=True)
+    assert made.int8 and made.int8_difference is not None and made.int8_difference < 0.1
     with pytest.raises(UserError, match="--calibration"):
-        export(small.run, int8=True)
+        export(small.run / "model", int8=True)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,34 @@ def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small:
     assert chosen(init=small.run, out=tmp_path / "next")[0] == kept == "post"
 
 
+def test_the_run_does_not_lie_among_the_images(small: Small, tmp_path: Path) -> None:
+    photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
+    for out in ("photos/runs/photos", "photos"):
+        with pytest.raises(UserError, match="would lie among the images"):
+            prepare(photos, backbone=str(small.backbone), device="cpu", out=tmp_path / out)
+    told = scob("train", "--images", ".", "--backbone", small.backbone, "--device", "cpu", cwd=photos)
+    assert told.returncode == 2 and "the run folder runs/photos would lie among the images of ." in told.stderr
+    assert sorted(p.name for p in photos.iterdir()) == sorted(p.name for p in small.photos.iterdir())
+
+
+def test_python_goes_on_from_a_model_as_the_verb_does(small: Small, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="out="):
+        prepare(small.photos, init=small.run, device="cpu")
+    assert not (small.run / "init-backbone").exists()
+    words = ("train.lr_smt=1e-12", "train.epochs=1", "train.ema=0", "data.workers=0", "train.select=last")
+    ready = prepare(small.photos, init=small.run, out=tmp_path / "run", device="cpu", overrides=words, estimate=False)
+    told: list[object] = []
+    train(
+        ready.config, tmp_path / "run", data=ready.data, init=ready.init,
+        report=lambda event, facts: told.append(facts) if event == "continued" else None,
+    )  # fmt: skip
+    before, after = (
+        Scob.from_pretrained(run, "cpu").network.head.state_dict() for run in (small.run, tmp_path / "run")
+    )
+    assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in before.items())
+    assert told[0]["kept"] == list(ready.data.drawn.classes)  # type: ignore[index]
+
+
 def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from scob.cli.train import train as verb
 

@@ -182,6 +182,15 @@ def test_a_corrupted_safetensors_is_refused(own_run: Path) -> None:
         Scob.from_pretrained(own_run, "cpu")
 
 
+def test_one_changed_byte_among_the_weights_is_noticed(own_run: Path) -> None:
+    weights = own_run / "model" / "model.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-5] ^= 1
+    weights.write_bytes(raw)
+    with pytest.raises(UserError, match="damaged: it is not what config"):
+        Scob.from_pretrained(own_run, "cpu")
+
+
 def test_a_model_folder_moves(small: Small, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(small.run / "model", tmp_path / "elsewhere"))
     assert Scob.from_pretrained(moved, "cpu").classes == Scob.from_pretrained(small.run, "cpu").classes

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from pycocotools.coco import COCO
 
+from scob.data.readers import open_split
 from scob.errors import UserError
 from scob.experiment import load_data
 from scob.labels import Labels
+from scob.people import prepare
 from scob.recover import confidence_of, rank, read_suggestions, recover
 from scob.review.suggestions import read_queue
 from scob.reviewed import import_reviewed
@@ -109,6 +112,12 @@ def test_images_never_seen_get_suggestions_and_broken_ones_are_counted(small: Sm
     assert len(read_queue(tmp_path / "out").suggestions) == 6
 
 
+def test_a_lone_broken_image_is_told_without_advice_that_does_not_apply(small: Small, tmp_path: Path) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"x")
+    with pytest.raises(UserError, match=r"^the image cannot be read: .*bad\.jpg: this is not an image of a .*kind$"):
+        recover(small.run, [tmp_path / "bad.jpg"], device="cpu")
+
+
 def test_a_model_without_a_run_needs_images(small: Small) -> None:
     with pytest.raises(UserError, match="--images"):
         recover(small.run / "model")
@@ -134,6 +143,71 @@ def test_reviewed_labels_come_back_and_the_next_training_uses_them(
     again = recover(tmp_path / "again", out=tmp_path / "second", minimum=0.0, masks=False, device="cpu")
     decided = {(s["image"], s["class"]) for s in (first, second)}
     assert not decided & {(s.image, s.label) for s in again.suggestions}
+
+
+def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp_path: Path) -> None:
+    """From a folder of photographs to decisions about others, and on from the model with both."""
+    for file in small.files[:20]:
+        place = tmp_path / "photos" / file.parent.name / file.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
+    (tmp_path / "more").mkdir()
+    for file in small.files[20:]:
+        shutil.copy(file, tmp_path / "more" / file.name)
+    ready = prepare(tmp_path / "photos", backbone=str(small.backbone), device="cpu", estimate=False,
+                    overrides=("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0"))  # fmt: skip
+    run = tmp_path / "runs" / "photos"
+    train(ready.config, run, data=ready.data)
+    found = recover(run, [tmp_path / "more"], minimum=0.0, top=4, masks=False, device="cpu")
+    (found.folder / "decisions.jsonl").write_text("".join(
+        json.dumps({"image": s.image, "class": s.label, "decision": answer}) + "\n"
+        for s, answer in zip(found.suggestions, ("accept", "reject", "reject", "skip"), strict=True)
+    ))  # fmt: skip
+    told = scob("review", found.folder, "--write").stderr
+    again = shlex.split(told.split("Use them with: ")[1])
+    shown = scob(*again[1:])
+    assert shown.returncode == 0 and "1 confirmed, 2 rejected" in shown.stderr
+    table = tmp_path / "labels-reviewed.csv"
+    follows = shlex.split(shown.stderr.split("next: ")[1])
+    assert Path(follows[3]).resolve() == table and follows[4:6] == ["--init", str(run)]
+    labels = open_split(str(table), None).labels
+    assert len(labels) >= 21 and set(labels.classes) == set(ready.data.drawn.classes)
+    first = found.suggestions[0]
+    assert labels.values[labels.images.index(f"more/{Path(first.image).name}"), labels.classes.index(first.label)] == 1
+    went_on = scob(*follows[1:], "train.epochs=1", "data.workers=0", "--device", "cpu")
+    assert went_on.returncode == 0, went_on.stderr
+    assert f"goes on from the model: {len(labels.classes)} classes kept" in went_on.stderr
+    # A second time nothing is written over, and the folder that is named is free.
+    shown = scob(*again[1:])
+    assert "labels-reviewed-2.csv" in shown.stderr and "photos-reviewed-2" in shown.stderr
+
+
+def test_the_folder_of_suggestions_stands_for_its_run(own_run: Path, recovered: Path, tmp_path: Path) -> None:
+    first = read_suggestions(recovered)[0]
+    reviewed = tmp_path / "reviewed.csv"
+    reviewed.write_text(f"image,label,state\n{first['image']},{first['class']},+1\n")
+    shutil.copytree(recovered, own_run / "recovered", dirs_exist_ok=True)
+    made = import_reviewed(own_run / "recovered", reviewed)
+    assert made.path == own_run / "labels-reviewed.safetensors" and made.run == own_run
+
+
+def test_a_photograph_that_came_later_is_left_out_and_counted(small: Small, tmp_path: Path) -> None:
+    photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
+    words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
+    ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
+    run = tmp_path / "run"
+    train(ready.config, run, data=ready.data)
+    shutil.copy(small.files[0], next(photos.iterdir()) / "new.png")
+    found = recover(run, minimum=0.0, top=3, masks=False, device="cpu")
+    assert found.images == 24 and found.skipped == 1
+    said = []
+    config = ready.config.model_copy(deep=True)
+    config.labels.file = str(run / "labels.safetensors")
+    train(config, tmp_path / "again", report=lambda event, facts: said.append((event, facts)))
+    assert any("images left out: 1" in str(facts.get("message")) for event, facts in said if event == "note")
+    config.data.skip_bad = False
+    with pytest.raises(UserError, match=r"does not know the image .*new\.png.*data\.skip_bad=true"):
+        load_data(config)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,10 @@ def observe(full: Labels, config: Config) -> Labels:
         place = {name: row for row, name in enumerate(stored.images)}
         missing = next((name for name in full.images if name not in place), None)
         if missing is not None:
-            raise UserError(f"{s.file} does not know the image {missing!r} of {config.data.source}")
+            raise UserError(
+                f"{s.file} does not know the image {missing!r} of {config.data.source}: draw the labels again, or "
+                "leave out what it does not know with data.skip_bad=true"
+            )
         return stored.select([place[name] for name in full.images])
     if s.kind == "single":
         return full.single_positive(s.seed)
@@ -101,6 +104,16 @@ def holdout_rows(observed: Labels, share: float, seed: int) -> NDArray[np.bool_]
     return aside
 
 
+def without_latecomers(split: Split, file: Path) -> Split:
+    """The split less the images that a label file does not know, which are added to `skipped`."""
+    known = set(Labels.load(file).images)
+    rows = [row for row, name in enumerate(split.labels.images) if name in known]
+    if len(rows) in (0, len(split)):  # a file that knows none of them is another's
+        return split
+    late = tuple(f"{name}: {file} does not know it" for name in split.labels.images if name not in known)
+    return replace(split.select(rows), skipped=(*split.skipped, *late))
+
+
 def load_data(config: Config) -> Data:
     """Read the splits, observe the labels, set the holdout aside."""
     d = config.data
@@ -109,6 +122,8 @@ def load_data(config: Config) -> Data:
     whole = open_split(d.source, d.train if d.train in names or len(names) > 1 else None, options, d.format)
     if d.limit:
         whole = whole.select(np.arange(min(d.limit, len(whole))))
+    if config.labels.file and d.skip_bad:
+        whole = without_latecomers(whole, Path(config.labels.file))
     drawn = observe(whole.labels, config)
     given = whole.labels if methods.find(config.method).labels == "full" else drawn
     if not (given.values == PRESENT).any():

@@ -6,7 +6,7 @@ The file is compared with the torch model before it gets its name; one that diff
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,8 @@ def export(
 ) -> Exported:
     """`scob export`: write one .onnx file, checked against torch; returns what was measured.
 
-    int8 needs `calibration` images (any, without labels). With a labelled `source` (and its `split`), mAP of the torch
-    model and of the file are measured on it.
+    int8 needs `calibration` images (any, without labels); a run's own serve where none are given. With a labelled
+    `source` (and its `split`), mAP of the torch model and of the file are measured on it.
     """
     if format != "onnx":
         raise UserError(f"there is no export format {format!r}: use onnx")
@@ -108,13 +108,18 @@ def export(
     place = find_model(model)
     if place.suffix == ".onnx":
         raise UserError(f"{place} is an ONNX file already; export its model folder")
-    if int8 and not calibration:
+    is_run = (Path(model) / "config.yaml").is_file()
+    if int8 and not calibration and not is_run:
         raise UserError("--int8 needs images to calibrate on: --calibration FOLDER (a hundred are enough, unlabelled)")
     scob = Scob.from_pretrained(place, "cpu")
     # Read before anything is exported: it may not be there, or not be fully labelled.
     labelled = open_complete(source, split, ReadOptions(classes=scob.classes)) if source else None
     target = out or place / ("model-int8.onnx" if int8 else "model.onnx")
-    samples = calibration_pixels(calibration, scob.size) if calibration else noise(scob.size)
+    samples = noise(scob.size)
+    if calibration:
+        samples = calibration_pixels(calibration, scob.size)
+    elif int8:
+        samples = training_pixels(Path(model), scob.size)
     with partial_file(target) as plain:
         write_onnx(scob, plain)
         difference = compare(scob, plain, samples[:4])
@@ -202,13 +207,25 @@ def measure(
 def calibration_pixels(images: Sequence[str | Path], size: int) -> NDArray[np.uint8]:
     """At most `CALIBRATION_IMAGES` images, evenly taken from those given: (N, S, S, 3)."""
     paths = find_images(images).paths
-    taken = [paths[i] for i in np.linspace(0, len(paths) - 1, min(len(paths), CALIBRATION_IMAGES)).astype(int)]
+    return some_pixels(len(paths), lambda row: decode(paths[row], size))
+
+
+def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
+    """The same from a run's own images."""
+    from scob.thresholds import open_run
+
+    images = open_run(run)[1].split.images
+    return some_pixels(len(images), lambda row: images.load(row, size))
+
+
+def some_pixels(count: int, load: Callable[[int], NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """At most `CALIBRATION_IMAGES` of `count` images."""
     found = []
-    for path in taken:
+    for row in np.linspace(0, count - 1, min(count, CALIBRATION_IMAGES)).astype(int):
         with contextlib.suppress(UserError):  # a broken image calibrates nothing
-            found.append(decode(path, size))
+            found.append(load(int(row)))
     if not found:
-        raise UserError(f"none of the {len(paths)} calibration images can be read")
+        raise UserError(f"none of the {count} calibration images can be read")
     return np.stack(found)
 
 

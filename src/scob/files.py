@@ -28,6 +28,14 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def free_path(path: Path) -> Path:
+    """`path`, or NAME-2, NAME-3 and so on where that is taken."""
+    free, number = path, 2
+    while os.path.lexists(free):
+        free, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+    return free
+
+
 def remove_parts(folder: Path) -> None:
     """Remove what processes that were killed had begun to write; only for a folder that nobody else writes."""
     for left in folder.glob(f".*{PART}"):

@@ -28,6 +28,8 @@ class OnnxModel:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
+        if device not in ("auto", "cpu") and device.partition(":")[0] != "cuda":
+            raise UserError(f"an ONNX model does not run on {device!r}: use auto, cpu or cuda")
         wanted = ["CPUExecutionProvider"]
         if device.startswith("cuda") or device == "auto":
             offered = onnxruntime.get_available_providers()

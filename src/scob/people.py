@@ -47,6 +47,7 @@ class Prepared:
     lonely: tuple[str, ...] = ()
     seconds: float | None = None
     notes: list[str] = field(default_factory=list)
+    init: Path | None = None
 
     @property
     def steps(self) -> int:
@@ -66,8 +67,13 @@ def prepare(
     """Settings for a folder with one folder of images per class, or for a label table, and how long it will take.
 
     `val` is a table that lists every class of its images: it is only reported on. `init` continues from a model
-    folder (its backbone is put beside the run, in `out`). `overrides` (`train.epochs=3`) win over what is chosen here.
+    folder (its backbone is put into `out`, the run folder to be; `train` is given it, too). `overrides`
+    (`train.epochs=3`) win over what is chosen here.
     """
+    if init is not None and out is None:
+        raise UserError("to continue from a model, prepare(init=...) needs the new run's folder: out=")
+    if out is not None and Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
+        raise UserError(f"the run folder {out} would lie among the images of {source}: give another with --out")
     other_files = check_source(Path(source))
     if val is not None and not Path(val).is_file():
         raise UserError(f"--val {val} must be a table (CSV) that lists every class of its images: image,label")
@@ -78,7 +84,7 @@ def prepare(
         "model": {"backbone": backbone},
         "train": {"device": device},
     }
-    if init is not None:
+    if init is not None and out is not None:
         chosen = merge(chosen, settings_of_model(Path(init), out))
     given = parse_overrides(overrides)
     first = resolve(merge(chosen, given), "on the command line")
@@ -100,6 +106,7 @@ def prepare(
     made = Prepared(
         config, data, len(data.drawn), len(data.drawn.classes), data.train.skipped, other_files, why,
         tuple(name for name, count in zip(data.drawn.classes, present, strict=True) if count == 1),
+        init=None if init is None else Path(init),
     )  # fmt: skip
     remark(made, present)
     if estimate:
@@ -245,14 +252,14 @@ def estimate_seconds(made: Prepared, backbone: Backbone, device: torch.device) -
 # Continuing from a model.
 
 
-def settings_of_model(model: Path, out: Path | None) -> dict[str, Any]:
+def settings_of_model(model: Path, out: Path) -> dict[str, Any]:
     """The settings a model was built with; its backbone becomes a folder of the new run."""
     from scob.model.pretrained import load_network
 
     if model.suffix == ".onnx":
         raise UserError(f"{model} is an ONNX file, which cannot be trained further: give its run or model folder")
     network, card = load_network(find_model(model))
-    folder = (out if out is not None else model) / "init-backbone"
+    folder = out / "init-backbone"
     save_backbone(network.backbone, folder, card.mean, card.std)
     # The statistics of BatchNorm are the model's already.
     built = {**card.model, "backbone": str(folder), "calibrate_bn": False}
@@ -260,7 +267,7 @@ def settings_of_model(model: Path, out: Path | None) -> dict[str, Any]:
 
 
 def continuing(config: Config, model: Path, out: Path, words: Iterable[str] = ()) -> Config:
-    """The settings of a run that continues from a model: built as it was, but for what `words` say."""
+    """The settings of a run in `out` that continues from a model: built as it was, but for what `words` say."""
     tree = merge(merge(config.model_dump(mode="json"), settings_of_model(model, out)), parse_overrides(words))
     return resolve(tree, "on the command line", methods.names())
 

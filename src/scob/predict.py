@@ -66,7 +66,9 @@ class Scob:
 
         place = find_model(folder)
         if place.suffix == ".onnx":
-            raise UserError(f"{place} is an ONNX file: use scob.predict.load_model, or give the model folder")
+            raise UserError(
+                f"{place} is an ONNX file, which can only predict: give the model folder it was exported from"
+            )
         chosen = choose_device(device)
         network, card = load_network(place, chosen)
         if chosen.type in ("cpu", "cuda"):

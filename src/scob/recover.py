@@ -179,6 +179,7 @@ def recover(
     else:
         assert known is not None and own_scores is not None
         split, observed, scores, estimates = known.split, known.observed, own_scores, known.estimates
+        skipped = len(split.skipped)
         folder = out or place / "recovered"
     made = suggest(scob, split, observed, scores, estimates, known, own_scores, minimum, top, masks, batch, progress)
     confirmed = known.split if known is not None else None
@@ -197,7 +198,8 @@ def unlabelled(paths: Sequence[str], classes: tuple[str, ...]) -> tuple[Split, i
                   ImageFiles(tuple(paths)))  # fmt: skip
     broken = broken_images(every)
     if len(broken) == len(paths):
-        raise UserError(f"none of the {len(paths)} images can be read; the first: {broken[0]}")
+        many = "the image cannot be read" if len(paths) == 1 else f"none of the {len(paths)} images can be read"
+        raise UserError(f"{many}: {broken[0].partition('; ')[0]}")  # without the advice to skip what was skipped
     rows = [row for row in range(len(paths)) if row not in broken]
     return every.select(rows), len(broken)
 

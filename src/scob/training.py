@@ -2,13 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from scob import checkpoint, methods
 from scob.config import Config
-from scob.experiment import Data, Experiment, Report, Sight, build, load_data, silent
+from scob.experiment import Data, Report, Sight, build, load_data, silent
 from scob.loop import Training as Training
 from scob.parallel import LOST, Processes, start
 from scob.resume import check_same
@@ -26,14 +25,15 @@ def train(
     data: Data | None = None,
     processes: Processes | None = None,
     loop: type[Training] = Training,
-    start_from: Callable[[Experiment], object] | None = None,
+    init: str | Path | None = None,
     sight: Sight | None = None,
 ) -> dict[str, Any]:
     """Train one method and leave everything in the run folder `out`; returns the summary.
 
     With `resume`, a run that was interrupted goes on from its last checkpoint (and a finished one is returned as it
     is); without, a folder that already holds a run is refused. `loop` may be a `Training` that also watches;
-    `start_from` may change a new experiment's weights before the first step; `sight` may be shared between runs.
+    `init` is a model to continue from (its settings come from `prepare` or `continuing`); `sight` may be shared
+    between runs.
     """
     run = RunFolder(out)
     processes = processes or start(config.train.device)
@@ -49,9 +49,12 @@ def train(
                     run.check_free()
         if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
             return run.summary()
-        data = data or load_data(config)
-        # A resumed run is not given `start_from`: what it began from is on the disk before it can be resumed.
-        began_elsewhere = start_from is not None and not resume
+        if data is None:
+            data = load_data(config)
+            if left := data.train.skipped:
+                report("note", {"message": f"images left out: {len(left)}; the first: {left[0].partition('; ')[0]}"})
+        # A resumed run does not look at `init`: what it began from is on the disk before it can be resumed.
+        began_elsewhere = init is not None and not resume
         with processes.together():
             if processes.first and not began_elsewhere:
                 begin(run, config, data, resume)
@@ -61,8 +64,10 @@ def train(
         if sight is None:
             for feed in experiment.feeds.values():
                 stack.callback(feed.close)
-        if start_from is not None and began_elsewhere:
-            start_from(experiment)
+        if init is not None and began_elsewhere:
+            from scob.people import initialise
+
+            report("continued", dict(initialise(experiment, init)))
         training = loop(experiment, run, report)
         training.stop = stop
         stack.callback(training.close)

@@ -13,7 +13,7 @@ from struck import bytes_lost, records
 from scob import checkpoint
 from scob.errors import UserError
 from scob.labels import Labels
-from scob.people import continuing, initialise
+from scob.people import continuing
 from scob.resume import resume_config
 from scob.training import Training, train
 
@@ -150,23 +150,19 @@ def test_a_run_that_continues_from_a_model_is_resumed_as_it_began(
     config = continuing(configure("train.seed=7"), before, tmp_path, ["train.epochs=1"])
     data = scenes_of(config)
 
-    def begin_there(experiment: Any) -> None:
-        initialise(experiment, before)
-
-    train(config, whole, data=data, start_from=begin_there)
+    train(config, whole, data=data, init=before)
     with pytest.raises(Broken):
-        train(config, run, data=data, start_from=begin_there, report=broken_at(2))
+        train(config, run, data=data, init=before, report=broken_at(2))
     train(resume_config(run), run, resume=True, data=data)
     assert bytes_lost(whole, run) == 0
 
 
-def test_what_cannot_be_continued_from_leaves_no_run_behind(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
-    def refuse(experiment: Any) -> None:
-        raise UserError("another head")
-
-    config = configure()
+def test_what_cannot_be_continued_from_leaves_no_run_behind(
+    configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path
+) -> None:
+    before, config = run_small(), configure("model.feedforward=48")
     with pytest.raises(UserError, match="another head"):
-        train(config, tmp_path / "run", data=scenes_of(config), start_from=refuse)
+        train(config, tmp_path / "run", data=scenes_of(config), init=before)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 

@@ -137,7 +137,10 @@ def test_skipped_ones_come_again_and_the_end_is_an_end(page: Page, review: Revie
     with page.expect_download() as download:
         page.get_by_role("link", name="Download reviewed.csv").click()
     text = Path(download.value.path()).read_text()
-    assert len(text.splitlines()) == 8 and text == (store.write_reviewed(review.run / "recovered")).read_text()
+    assert (
+        len(text.splitlines()) == 8
+        and text == (store.write_reviewed(store.DecisionLog(review.run / "recovered"))).read_text()
+    )
 
 
 def test_names_with_html_are_shown_as_they_are(page: Page) -> None:

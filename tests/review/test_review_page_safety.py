@@ -1,6 +1,7 @@
 """The review page in real Chromium: every way a decision could be lost, or taken for another's."""
 
 import re
+import shutil
 from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
@@ -89,6 +90,26 @@ def test_a_decision_sent_by_another_tab_stays_its_own(context: BrowserContext, r
     one.keyboard.press("r")
     expect(two.locator("#badge")).to_have_text("✕ rejected in another tab")
     assert len({line.session for line in store.DecisionLog(review.run / "recovered").lines}) == 1
+
+
+def test_undo_does_not_reach_into_another_run(context: BrowserContext, run_folder: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(run_folder, tmp_path / "other"))
+    with ReviewProcess(run_folder) as server:
+        page = open_page(context, server)
+        page.keyboard.press("a")
+        all_saved(page)
+    with ReviewProcess(other, port=server.port) as server:
+        page.goto(server.address)
+        on_show(page, "meadow-00.png")
+        page.keyboard.press("u")
+        expect(page.locator("#said")).to_have_text("Nothing to undo in this tab.")
+    with ReviewProcess(run_folder, port=server.port) as server:
+        page.goto(server.address)
+        on_show(page, "meadow-01.png")
+        page.keyboard.press("u")
+        on_show(page, "meadow-00.png")
+        all_saved(page)
+    assert decided(other) == decided(run_folder) == {}
 
 
 def test_a_killed_server_loses_nothing(context: BrowserContext, run_folder: Path) -> None:

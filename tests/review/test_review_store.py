@@ -115,7 +115,7 @@ def test_reviewed_holds_what_was_accepted_and_rejected(tmp_path: Path) -> None:
     named = 'odd, "name"\n.png'
     for image, answer in [("b", "reject"), (named, "accept"), ("c", "skip"), ("d", "accept"), ("d", "undo")]:
         log.append(Decision(image, "dog", answer))
-    path = store.write_reviewed(tmp_path)
+    path = store.write_reviewed(store.DecisionLog(tmp_path))
     with path.open(newline="") as file:
         rows = list(csv.reader(file))
     assert path.name == "reviewed.csv"
@@ -123,11 +123,25 @@ def test_reviewed_holds_what_was_accepted_and_rejected(tmp_path: Path) -> None:
     assert [int(row[2]) for row in rows[1:]] == [-1, 1]
 
 
+@pytest.mark.parametrize(
+    "content", [b"image,label,state\nz,dog,+1\n", b"image,label,state\nb,dog,+1\n", b'"torn', b"a\nb\n"]
+)
+def test_a_table_that_says_what_was_never_decided_here_is_kept(tmp_path: Path, content: bytes) -> None:
+    log = DecisionLog(tmp_path)
+    log.append(Decision("b", "dog", "reject"))
+    (tmp_path / "reviewed.csv").write_bytes(content)
+    assert store.write_reviewed(log).read_text().splitlines()[1:] == ["b,dog,-1"]
+    assert (tmp_path / "reviewed-2.csv").read_bytes() == content
+    log.append(Decision("b", "dog", "undo"))
+    store.write_reviewed(log)  # what it replaces was decided here
+    assert not (tmp_path / "reviewed-3.csv").exists()
+
+
 def test_a_file_name_that_is_no_utf8_survives(tmp_path: Path) -> None:
     image = os.fsdecode(b"caf\xe9.jpg")
     DecisionLog(tmp_path).append(Decision(image, "dog", "accept"))
     assert store.decisions(tmp_path) == {(image, "dog"): "accept"}
-    assert b"caf\xe9.jpg,dog,+1" in store.write_reviewed(tmp_path).read_bytes()
+    assert b"caf\xe9.jpg,dog,+1" in store.write_reviewed(store.DecisionLog(tmp_path)).read_bytes()
 
 
 def test_a_queue_is_read_whole(run_folder: Path) -> None:

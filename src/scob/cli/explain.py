@@ -12,7 +12,7 @@ from scob.cli.progress import bar, counted
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
-    @app.command(help="Show where the model saw each class: overlays, masks, boxes (Python: scob.explain.explain).")
+    @app.command(help="Show where the model saw each class: overlays, masks, boxes (Python: scob.explain).")
     def explain(
         model: Path = typer.Argument(help="A model folder or a run folder."),
         images: list[str] = typer.Argument(help="Files, folders, patterns; '-' reads a list from stdin."),

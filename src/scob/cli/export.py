@@ -11,13 +11,15 @@ from scob.cli.progress import bar
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
-    @app.command(help="Write the model as one ONNX file, checked against torch (Python: scob.export.export).")
+    @app.command(help="Write the model as one ONNX file, checked against torch (Python: scob.export).")
     def export(
         model: Path = typer.Argument(help="A model folder or a run folder."),
         out: Path = typer.Option(None, "--out", "-o", help="The file to write; else beside the model."),
         format: str = typer.Option("onnx", "--format", "-f", help="onnx"),
         int8: bool = typer.Option(False, "--int8", help="8-bit convolutions and linear layers."),
-        calibration: list[str] = typer.Option(None, help="Images (files, folders) to calibrate int8 on; no labels."),
+        calibration: list[str] = typer.Option(
+            None, help="Images to calibrate int8 on, unlabelled; the run's own if left out."
+        ),
         data: str = typer.Option("", help="A labelled data set: mAP of both models is measured on it."),
         split: str = typer.Option(None, help="The split of --data."),
         tolerance: float = typer.Option(1e-3, min=0, help="Greatest difference from torch of an fp32 probability."),

@@ -46,6 +46,11 @@ class Live:
             self._say(f"re-estimating BatchNorm on {facts['images']:,} training images")
         elif event == "caching":
             self._say(f"computing clean features of {facts['images']:,} images ({facts['split']})")
+        elif event == "continued":
+            said = f"goes on from the model: {len(facts['kept'])} classes kept"
+            for word, names in {"new": facts["new"], "left behind": facts["left"]}.items():
+                said += f"; {word}: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
+            self._say(escape(said))
         elif event == "damaged":
             self._say(f"[yellow]falling back to an older checkpoint:[/] {escape(str(facts['message']))}")
         elif event == "true masks":

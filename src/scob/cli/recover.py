@@ -7,6 +7,7 @@ import typer
 from scob.cli.console import command, err, escape, out, table
 from scob.cli.progress import bar, counted
 from scob.errors import UserError
+from scob.files import free_path
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command(help="Suggest the labels that images are missing, and take reviewed ones back (Python: scob.recover).")
     def recover(
-        run: Path = typer.Argument(help="A run folder; with --images a model folder will do."),
+        run: Path = typer.Argument(
+            help="A run folder; with --images a model folder, with --import suggestions will do."
+        ),
         images: list[str] = typer.Option(None, "--images", help="Suggest labels for these files or folders instead."),
         format: list[str] = typer.Option(
             None, "--format", "-f", help="csv|coco|labelstudio|fiftyone|cleanlab, beside what `scob review` reads."
@@ -72,5 +75,12 @@ def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
     if made.changed:
         said += f", {made.changed} of them against what the labels said"
     err.print(escape(f"{said}; written to {made.path}"), highlight=False, soft_wrap=True)
-    again = command("train", run / "config.yaml", f"labels.file={made.path}", "--out", f"{run}-reviewed")
+    if made.run is None:
+        again = command("train", "--images", made.path)
+    else:
+        named = made.run if made.run.name not in ("", "..") else made.run.resolve()
+        words: list[object] = [made.run / "config.yaml", f"labels.file={made.path}"]
+        if made.path.suffix == ".csv":
+            words = ["--images", made.path, "--init", made.run]
+        again = command("train", *words, "--out", free_path(named.with_name(f"{named.name}-reviewed")))
     err.print(escape(f"next: {again}"), highlight=False, soft_wrap=True)

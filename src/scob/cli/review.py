@@ -10,7 +10,7 @@ from scob.cli.console import command, err, escape
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
-    @app.command(help="Accept or reject recovered labels on a web page of this machine.")
+    @app.command(help="Accept or reject recovered labels on a web page of this machine (Python: scob.serve).")
     def review(
         run: Path = typer.Argument(help="A run folder after `scob recover`, or the folder of its suggestions."),
         host: str = typer.Option("127.0.0.1", help="The address to serve at; any but this machine's needs --token."),
@@ -35,7 +35,12 @@ def register(app: typer.Typer) -> None:
                 typer.launch(address)
 
         folder = recovered_folder(run)
-        path = store.write_reviewed(folder) if write else serve(run, host, port, token, ready)
+        log = store.DecisionLog(folder)
+        kept = store.set_aside(log)
+        if kept is not None:
+            said = f"{store.REVIEWED} says what was not decided here; it is now {kept}. Use it with: "
+            err.print(escape(said + command("recover", run, "--import", kept)), soft_wrap=True, highlight=False)
+        path = store.write_reviewed(log) if write else serve(run, host, port, token, ready)
         answers = list(store.decisions(folder).values())
         counts = ", ".join(f"{answers.count(answer)} {answer}ed" for answer in (store.ACCEPT, store.REJECT))
         err.print(escape(f"{counts}: {path}"), soft_wrap=True, highlight=False)

@@ -13,7 +13,7 @@ SHOWN = 60
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
-    @app.command(help="Choose a threshold for each class from what is known (Python: scob.thresholds.thresholds).")
+    @app.command(help="Choose a threshold for each class from what is known (Python: scob.thresholds).")
     def thresholds(
         run: Path = typer.Argument(help="A finished run folder."),
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),

@@ -8,6 +8,7 @@ import typer
 
 from scob.cli.console import command, err, escape, out, table
 from scob.errors import UserError
+from scob.files import free_path
 
 if TYPE_CHECKING:
     from scob.config import Config
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("train", help="Train a model from settings, or from a folder of images or a label table.")(train)
+    app.command(
+        "train", help="Train a model from settings, or from images or a label table (Python: scob.prepare, scob.train)."
+    )(train)
 
 
 def train(
@@ -36,7 +39,7 @@ def train(
 ) -> None:
     """Train one method; everything it leaves is in the run folder."""
     from scob.cli.live import Live
-    from scob.people import DEFAULT_BACKBONE, continuing, initialise, next_commands, prepare
+    from scob.people import DEFAULT_BACKBONE, continuing, next_commands, prepare
     from scob.run import RunFolder
     from scob.training import Interrupted, resume_config
     from scob.training import train as run
@@ -65,7 +68,8 @@ def train(
             )
         config, folder = resume_config(resume, words, extend, device), resume
     elif images is not None:
-        folder = out_folder or free_folder(images.stem)
+        place = images.absolute() if images.name not in ("", "..") else images.resolve()
+        folder = out_folder or free_path(Path("runs", (place.name if place.is_dir() else place.stem) or "images"))
         if alone:  # before anything is written into it; of several processes the first one looks, and speaks
             RunFolder(folder).check_free()
         prepared = prepare(
@@ -75,7 +79,8 @@ def train(
         tell(prepared, folder)
     else:
         config = read_settings(words, backbone, device)
-        folder = out_folder or free_folder(f"{config.method}-{Path(config.data.source).name.replace(':', '-')}")
+        source = Path(config.data.source).name.replace(":", "-")
+        folder = out_folder or free_path(Path("runs", f"{config.method}-{source}"))
         if init is not None:
             RunFolder(folder).check_free()
             config = continuing(config, init, folder, [word for word in words if "=" in word])
@@ -87,7 +92,7 @@ def train(
                 resume=resume is not None,
                 report=live,
                 data=prepared.data if prepared is not None else None,
-                start_from=(lambda experiment: initialise(experiment, init)) if init is not None else None,
+                init=init,
             )
         except Interrupted as stop:
             live.stop()
@@ -123,14 +128,6 @@ def read_settings(words: list[str], backbone: str, device: str) -> "Config":
     rest += [f"model.backbone={backbone}"] if backbone else []
     rest += [f"train.device={device}"] if device else []
     return load_config(path, rest, known_methods())
-
-
-def free_folder(name: str) -> Path:
-    """runs/NAME, or runs/NAME-2 and so on where that is taken."""
-    number = 1
-    while (folder := Path("runs") / (name if number == 1 else f"{name}-{number}")).exists():
-        number += 1
-    return folder
 
 
 def tell(prepared: "Prepared", folder: Path) -> None:

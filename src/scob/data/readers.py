@@ -54,7 +54,10 @@ def infer_format(source: str) -> str:
         return "scenes"
     path = Path(source)
     if not path.exists():
-        raise UserError(f"there is no data at {source}; give a folder, a table (CSV or JSON lines), or 'scenes'")
+        looked = "" if path.is_absolute() else f" (looked in {Path.cwd()}: a relative path begins where scob is called)"
+        raise UserError(
+            f"there is no data at {source}{looked}; give a folder, a table (CSV or JSON lines), or 'scenes'"
+        )
     for name in READERS:
         if name != "scenes" and reader(name).recognises(path):
             return name

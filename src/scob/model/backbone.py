@@ -272,7 +272,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UserError(
-            f"{path} holds more than tensors and is not loaded: a weights file must be plain tensors"
+            f"{path} is no weights file, or holds more than tensors, and is not loaded: it must be plain tensors"
         ) from error
     except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
         raise UserError(f"cannot read the weights file {path}: {_first_line(error)}") from error

@@ -1,5 +1,6 @@
 """The model folder: config.json and model.safetensors, all that is needed to predict, and a card for people."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class ModelCard:
     labels: dict[str, str]
     evaluation: dict[str, Any] | None = None
     head: dict[str, Any] | None = None  # of a method that brings its own
+    weights: str = ""  # SHA-256 of model.safetensors
 
     def to_json(self) -> str:
         return json.dumps({"format": FORMAT, **self.__dict__}, indent=1, ensure_ascii=False)
@@ -62,7 +64,7 @@ class ModelCard:
             card.classes = tuple(str(c) for c in card.classes)
             card.mean, card.std = tuple(map(float, card.mean)), tuple(map(float, card.std))
             card.thresholds = tuple(map(float, card.thresholds))
-            card.size = int(card.size)
+            card.size, card.weights = int(card.size), str(card.weights)
             card.grids = tuple((int(h), int(w)) for h, w in card.grids)  # type: ignore[assignment]
             sane = len(card.grids) == 2 and len(card.mean) == len(card.std) == 3 and 16 <= card.size <= 4096
             sane = sane and len(card.thresholds) == len(card.classes) and 0 < len(card.classes) <= 1_000_000
@@ -97,7 +99,9 @@ def save_model(folder: Path, experiment: "Experiment", summary: dict[str, Any]) 
 def write_model(folder: Path, network: Network, card: ModelCard) -> None:
     """Weights first, then the card that makes the folder a model."""
     weights = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
-    write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    stored = save(weights, metadata={"format": "pt"})
+    card.weights = hashlib.sha256(stored).hexdigest()
+    write_atomically(folder / "model.safetensors", stored)
     write_atomically(folder / "config.json", card.to_json())
     write_atomically(folder / "README.md", describe(card))
 
@@ -134,6 +138,9 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
     folder = Path(folder)
     card = ModelCard.read(folder)
     try:
+        with (folder / "model.safetensors").open("rb") as file:
+            if card.weights and hashlib.file_digest(file, "sha256").hexdigest() != card.weights:
+                raise ValueError("it is not what config.json was written with; copy the folder again, or train again")
         weights = load_file(folder / "model.safetensors")
     except FileNotFoundError:
         raise UserError(f"{folder} holds no model.safetensors") from None

@@ -108,7 +108,7 @@ class Desk:
         self.log.refresh()
         seen = len(self.log.lines)
         if seen != self.written and (seen or (self.queue.folder / store.REVIEWED).exists()):
-            store.write_reviewed_state(self.queue.folder, self.log.state())
+            store.write_reviewed(self.log)
         self.written = seen
 
 

@@ -44,7 +44,7 @@ def serve(
         )
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
-    return store.write_reviewed(folder)
+    return store.write_reviewed(store.DecisionLog(folder))
 
 
 def is_loopback(host: str) -> bool:

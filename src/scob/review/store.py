@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import free_path, write_atomically
 from scob.review.suggestions import Pair, text
 
 DECISIONS, REVIEWED = "decisions.jsonl", "reviewed.csv"
 ACCEPT, REJECT, SKIP, UNDO = "accept", "reject", "skip", "undo"
 ANSWERS = (ACCEPT, REJECT, SKIP, UNDO)
+HEADER, SIGNS = ("image", "label", "state"), {ACCEPT: "+1", REJECT: "-1"}
 
 
 @dataclass(frozen=True)
@@ -172,23 +173,43 @@ def decisions(folder: Path) -> dict[Pair, str]:
     return DecisionLog(folder).state()
 
 
-def write_reviewed(folder: Path) -> Path:
+def write_reviewed(log: DecisionLog) -> Path:
     """Write `reviewed.csv` (image, label, state: +1 accepted, -1 rejected) for `scob recover --import`."""
-    return write_reviewed_state(folder, decisions(folder))
-
-
-def write_reviewed_state(folder: Path, state: Mapping[Pair, str]) -> Path:
-    """The same from decisions already at hand."""
-    path = folder / REVIEWED
-    write_atomically(path, reviewed_table(state))
+    set_aside(log)
+    path = log.path.with_name(REVIEWED)
+    write_atomically(path, reviewed_table(log.state()))
     return path
+
+
+def set_aside(log: DecisionLog) -> Path | None:
+    """Give a `reviewed.csv` that says what was never decided here another name, and return that: it is not ours."""
+    path = log.path.with_name(REVIEWED)
+    ours = {HEADER, *((*d.pair, SIGNS[d.decision]) for d in log.lines if d.decision in SIGNS)}
+    try:
+        if _rows(path.read_bytes()) <= ours:
+            return None
+        aside = free_path(path)
+        path.rename(aside)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"cannot keep {path}: {error.strerror or error}") from error
+    return aside
+
+
+def _rows(raw: bytes) -> set[tuple[str, ...]]:
+    """The rows of a table, such as they are; empty lines do not count."""
+    lines = csv.reader(io.StringIO(raw.decode("utf-8-sig", "surrogateescape"), newline=""))
+    try:
+        return {tuple(cells) for cells in lines if cells}
+    except csv.Error:
+        return {("not a table",)}
 
 
 def reviewed_table(state: Mapping[Pair, str]) -> bytes:
     """The reviewed labels as CSV, in the order of image and class; what was skipped is left out."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(("image", "label", "state"))
-    signs = {ACCEPT: "+1", REJECT: "-1"}
-    writer.writerows((*pair, signs[answer]) for pair, answer in sorted(state.items()) if answer in signs)
+    writer.writerow(HEADER)
+    writer.writerows((*pair, SIGNS[answer]) for pair, answer in sorted(state.items()) if answer in SIGNS)
     return table.getvalue().encode("utf-8", "surrogateescape")

@@ -37,8 +37,9 @@ const tab = box(() => sessionStorage);
 const parsed = (text, otherwise) => { try { return JSON.parse(text) ?? otherwise; } catch { return otherwise; } };
 const ended = parsed(tab.get("scob-review-ended"), []); // the sessions of this tab before it was reloaded
 const mine = (session) => session === SESSION || ended.includes(session);
-const history = () => parsed(tab.get("scob-review-history"), []);
-const keepHistory = (past) => tab.set("scob-review-history", JSON.stringify(past.slice(-1000)));
+const historyKey = () => `scob-review-history:${queue.home}`; // another run may be reviewed in this tab later
+const history = () => parsed(tab.get(historyKey()), []);
+const keepHistory = (past) => tab.set(historyKey(), JSON.stringify(past.slice(-1000)));
 const keptKey = (number) => `${KEPT}${queue.home}:${JSON.stringify([nameOf(number), classOf(number)])}`;
 const keptKeys = () => browser.keys(`${KEPT}${queue.home}:`);
 
