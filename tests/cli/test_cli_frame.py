@@ -56,6 +56,20 @@ def test_each_verb_is_a_public_function_whatever_was_imported_before() -> None:
     assert {named.get(verb, verb) for verb in VERBS} - {None} <= set(ran.stdout.split())
 
 
+def test_the_functions_that_help_texts_name_are_there() -> None:
+    code = (
+        "import re, operator, scob; from scob.cli import build; app = build()\n"
+        "said = ' '.join(c.help or '' for c in app.registered_commands)\n"
+        "names = [n for group in re.findall(r'\\(Python: ([^)]*)\\)', said) for n in group.split(', ')]\n"
+        "print(*(n for n in names if callable(operator.attrgetter(n.removeprefix('scob.'))(scob))))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    named = {
+        f"scob.{n}" for n in ("prepare", "train", "predict", "explain", "thresholds", "recover", "serve", "export")
+    }
+    assert set(ran.stdout.split()) >= named
+
+
 def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
     shown = scob("train", "configs/demo.yaml", "train.epoch=3")
     assert shown.returncode == 2
