@@ -9,7 +9,8 @@ from scob.config import SECTIONS, Config, paper_values
 REASONS = {
     "model.calibrate_bn": "ImageNet's BatchNorm statistics are wrong at 448 pixels, squash-resized: re-estimating them "
     "on the unlabelled training images costs one pass and needs no label.",
-    "model.position": "The appendix reads as `qk`; the default is the simpler one. On VOC 2007 they are alike (docs/results.md).",
+    "model.position": "The appendix reads as `qk`; the default is the simpler one. On VOC 2007 they are alike "
+    "(docs/results.md).",
     "scob.tau": "At 1.0 the softmax over 19 negatives is nearly flat; 0.2 did better on held-out VOC 2007 images.",
     "scob.cont_scale": "Dividing by 1 + the number of negatives ties the loss's weight to the number of classes.",
     "train.epochs": "Fixed before our measurements; not compared with 30.",

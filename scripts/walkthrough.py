@@ -33,23 +33,30 @@ def run(words: str, folder: Path, environment: dict[str, str]) -> str:
 
 def review(words: str, folder: Path, environment: dict[str, str]) -> str:
     """The same for `scob review RUN`, whose surest suggestions are answered truly."""
-    split = scob.open_split("scenes:400x64", "train")
-    shown = split.labels.values == 1
     server = subprocess.Popen(
         words.split(), cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert server.stdout is not None
-    address = server.stdout.readline()
-    lines = (folder / words.split()[-1] / "recovered/suggestions.jsonl").read_text().splitlines()
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline()
+        answer(address.strip(), folder / words.split()[-1])
+    finally:
+        server.send_signal(signal.SIGINT)
+        _, said = server.communicate(timeout=30)
+    return address + said
+
+
+def answer(address: str, run: Path) -> None:
+    """Decide the surest suggestions."""
+    split = scob.open_split("scenes:400x64", "train")
+    shown = split.labels.values == 1
+    lines = (run / "recovered/suggestions.jsonl").read_text().splitlines()
     for order, suggestion in enumerate(map(json.loads, lines[:ANSWERED]), 1):
         true = shown[int(Path(suggestion["image"]).stem), split.labels.classes.index(suggestion["class"])]
         decision = {"decision": "accept" if true else "reject", "session": "walkthrough", "order": order}
         body = json.dumps({"image": suggestion["image"], "class": suggestion["class"], **decision}).encode()
         kind = {"Content-Type": "application/json"}
-        urllib.request.urlopen(urllib.request.Request(f"{address.strip()}api/decisions", body, kind)).close()
-    server.send_signal(signal.SIGINT)
-    _, said = server.communicate(timeout=30)
-    return address + said
+        urllib.request.urlopen(urllib.request.Request(f"{address}api/decisions", body, kind)).close()
 
 
 def shortened(printed: str) -> str:

@@ -217,6 +217,14 @@ def test_the_run_does_not_lie_among_the_images(small: Small, tmp_path: Path) -> 
     assert sorted(p.name for p in photos.iterdir()) == sorted(p.name for p in small.photos.iterdir())
 
 
+def test_weights_that_fit_but_mean_something_else_are_refused(small: Small, tmp_path: Path) -> None:
+    made = prepared(small.photos, small, "model.feedforward=32", "train.epochs=1", estimate=False)
+    assert made.config.model.norm == "pre"
+    with pytest.raises(UserError, match=r"built with model\.norm=post, these settings say pre"):
+        train(made.config, tmp_path / "run", data=made.data, init=small.run)
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
 def test_python_goes_on_from_a_model_as_the_verb_does(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="out="):
         prepare(small.photos, init=small.run, device="cpu")

@@ -2,22 +2,24 @@
 
 import csv
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pycocotools.coco import COCO
 
-from scob.data.readers import open_split
+from scob.data.readers import infer_format, open_split
 from scob.errors import UserError
 from scob.experiment import load_data
 from scob.labels import Labels
 from scob.people import prepare
 from scob.recover import confidence_of, rank, read_suggestions, recover
 from scob.review.suggestions import read_queue
-from scob.reviewed import import_reviewed
+from scob.reviewed import Imported, import_reviewed
 from scob.suggestion_files import FORMATS
 from scob.training import train
 from small_model import Small, scob, small_config
@@ -180,6 +182,59 @@ def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp
     # A second time nothing is written over, and the folder that is named is free.
     shown = scob(*again[1:])
     assert "labels-reviewed-2.csv" in shown.stderr and "photos-reviewed-2" in shown.stderr
+
+
+@pytest.fixture
+def decide(small: Small, tmp_path: Path) -> Any:
+    """A run on tmp_path/photos; a function that rejects the surest label of other images and takes all of it back."""
+    photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
+    words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
+    ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
+    train(ready.config, tmp_path / "runs/photos", data=ready.data)
+
+    def one_more(images: Path, out: Path | None = None) -> Imported:
+        found = recover(tmp_path / "runs/photos", [images], minimum=0.0, top=1, masks=False, device="cpu")
+        with (tmp_path / "decided.csv").open("a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("" if file.tell() else "image,label,state\n")
+            file.write(f"{found.suggestions[0].image},{found.suggestions[0].label},-1\n")
+        return import_reviewed(found.folder, tmp_path / "decided.csv", out)
+
+    return one_more
+
+
+def test_the_table_never_stands_among_the_images_of_the_run(small: Small, decide: Any, tmp_path: Path) -> None:
+    """It would make another data set of them. Decisions of an earlier round, about other images, stay in."""
+    folder = small.files[0].parent.name
+    for number, file in enumerate(small.files[1:3]):
+        shutil.copy(file, tmp_path / "photos" / folder / f"later-{number}.png")
+    first = decide(tmp_path / "photos" / folder / "later-0.png")
+    assert first.path.resolve() == tmp_path / "labels-reviewed.csv" and first.rejected == 1
+    second = decide(tmp_path / "photos" / folder / "later-1.png")
+    assert second.path.resolve() == tmp_path / "labels-reviewed-2.csv" and second.rejected == 2
+    assert infer_format(str(tmp_path / "photos")) == "folder"
+    labels = open_split(str(second.path), None).labels
+    assert len(labels) == 26 and (labels.values == -1).sum() == 2 and (labels.values == 1).sum() == 24
+
+
+def test_where_a_table_may_stand(small: Small, decide: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store").mkdir()
+    shutil.copy(small.files[0], tmp_path / "store" / "x.png")
+    (tmp_path / "more").symlink_to(tmp_path / "store")
+    for wrong in ("photos/t.csv", "t.safetensors"):
+        with pytest.raises(UserError, match=r"must end in \.csv and stand in"):
+            decide(tmp_path / "more", tmp_path / wrong)
+    (tmp_path / "decided.csv").unlink()
+    monkeypatch.chdir(tmp_path / "photos")
+    made = decide(Path("../more"), Path("../t.csv"))
+    split = open_split(str(made.path), None)
+    assert len(split) == 25 and "store/x.png" in split.labels.images and not split.skipped
+
+
+def test_a_name_that_no_table_can_hold_is_refused(small: Small, decide: Any, tmp_path: Path) -> None:
+    shutil.copy(small.files[0], tmp_path / os.fsdecode(b"caf\xe9.png"))
+    with pytest.raises(UserError, match=r"caf.*cannot stand in a table"):
+        decide(tmp_path / os.fsdecode(b"caf\xe9.png"))
+    assert not list(tmp_path.glob("labels-reviewed*"))
 
 
 def test_the_folder_of_suggestions_stands_for_its_run(own_run: Path, recovered: Path, tmp_path: Path) -> None:

@@ -114,16 +114,19 @@ def without_latecomers(split: Split, file: Path) -> Split:
     return replace(split.select(rows), skipped=(*split.skipped, *late))
 
 
-def load_data(config: Config) -> Data:
-    """Read the splits, observe the labels, set the holdout aside."""
+def load_data(config: Config, latecomers: bool = True) -> Data:
+    """Read the splits, observe the labels, set the holdout aside.
+
+    Images that `labels.file` does not know are an error; left out with `data.skip_bad`, or if no `latecomers` count.
+    """
     d = config.data
     options = ReadOptions(difficult=d.difficult, skip_bad=d.skip_bad)
     names = splits_of(d.source, d.format)
     whole = open_split(d.source, d.train if d.train in names or len(names) > 1 else None, options, d.format)
+    if config.labels.file and (d.skip_bad or not latecomers):
+        whole = without_latecomers(whole, Path(config.labels.file))
     if d.limit:
         whole = whole.select(np.arange(min(d.limit, len(whole))))
-    if config.labels.file and d.skip_bad:
-        whole = without_latecomers(whole, Path(config.labels.file))
     drawn = observe(whole.labels, config)
     given = whole.labels if methods.find(config.method).labels == "full" else drawn
     if not (given.values == PRESENT).any():

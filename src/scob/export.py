@@ -214,7 +214,10 @@ def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
     """The same from a run's own images."""
     from scob.thresholds import open_run
 
-    images = open_run(run)[1].split.images
+    try:
+        images = open_run(run)[1].split.images
+    except UserError as error:
+        raise UserError(f"{error} (to calibrate on other images: --calibration FOLDER)") from error
     return some_pixels(len(images), lambda row: images.load(row, size))
 
 

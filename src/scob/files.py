@@ -30,9 +30,10 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 def free_path(path: Path) -> Path:
     """`path`, or NAME-2, NAME-3 and so on where that is taken."""
+    end = "" if path.is_dir() else path.suffix
     free, number = path, 2
     while os.path.lexists(free):
-        free, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+        free, number = path.with_name(f"{path.name.removesuffix(end)}-{number}{end}"), number + 1
     return free
 
 

@@ -72,6 +72,7 @@ def prepare(
     """
     if init is not None and out is None:
         raise UserError("to continue from a model, prepare(init=...) needs the new run's folder: out=")
+    out = None if out is None else Path(out)
     if out is not None and Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
         raise UserError(f"the run folder {out} would lie among the images of {source}: give another with --out")
     other_files = check_source(Path(source))
@@ -295,6 +296,13 @@ def initialise(experiment: Experiment, model: str | Path) -> dict[str, list[str]
 
     network, card = load_network(find_model(model), experiment.processes.device)
     mine = experiment.data.observed.classes
+    asked = experiment.config.model.model_dump(mode="json")
+    for key in ("head", "norm", "position"):  # weights of one would fit another, and mean something else there
+        if card.model.get(key, asked[key]) != asked[key]:
+            raise UserError(
+                f"the model in {model} was built with model.{key}={card.model[key]}, these settings say {asked[key]}: "
+                "leave that to --init (in Python to prepare(init=...) or continuing)"
+            )
     try:
         experiment.network.head.load_state_dict(network.head.state_dict())
     except RuntimeError as error:

@@ -2,8 +2,8 @@
 
 import csv
 import hashlib
-import io
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from scob.config import nearest
 from scob.errors import UserError
 from scob.files import free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.review.store import HEADER, table_of
 from scob.review.suggestions import SUGGESTIONS, Pair, read_queue
 from scob.run import RunFolder
 
@@ -30,6 +31,7 @@ class Imported:
     rejected: int
     changed: int
     fingerprint: str
+    table: bool  # for `scob train --images`; else for `labels.file=`
 
 
 def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) -> Imported:
@@ -61,49 +63,76 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     """Decisions about images that a run had not seen, as a table that `scob train --images` takes.
 
     The table (labels-reviewed.csv) lists the run's own images and labels as well, if `folder` lies in the run and its
-    images are files. It stands in the folder that holds them all, because a table names images below itself.
+    images are files. It stands above all of them, because a table names images below itself, and never among the
+    run's data, which it would change.
     """
-    from scob.suggestion_files import image_paths
-    from scob.thresholds import open_run
-
     queue = read_queue(folder)
     run = folder.resolve().parent if RunFolder(folder.resolve().parent).labels_file.exists() else None
-    own = open_run(run)[1] if run is not None else None
-    own_files = (image_paths(own.split) if own is not None else None) or {}
-    suggested = tuple(dict.fromkeys(s.image for s in queue.suggestions))
-    classes = own.observed.classes if own is not None else tuple(sorted({s.label for s in queue.suggestions}))
-    blank = np.zeros((len(suggested), len(classes)), np.int8)
-    decided = decisions(reviewed, Labels(classes, suggested, blank), f"among the suggestions of {folder}")
-    states: dict[str, dict[str, int]] = {}
-    if own is not None:
-        for image, line in zip(own.observed.images, own.observed.values, strict=True):
-            if image in own_files:
-                states[own_files[image]] = {classes[c]: int(line[c]) for c in np.flatnonzero(line)}
+    classes, states, source = _own_labels(run) if run is not None else ((), {}, None)
+    classes = classes or tuple(sorted({s.label for s in queue.suggestions}))
+    files = {image: str(file) for image, file in queue.files.items()}
+    # Earlier decisions may be about images that the present suggestions leave out; their names are paths.
+    named = {image for _, image, _, _ in read_reviewed(reviewed)}
+    files |= {image: image for image in sorted(named - set(files)) if Path(image).is_file()}
+    blank = np.zeros((len(files), len(classes)), np.int8)
+    decided = decisions(reviewed, Labels(classes, tuple(files), blank), f"among the suggestions of {folder}")
+    changed = 0
     for (image, label), state in decided.items():
-        if image not in queue.files:
-            raise UserError(f"{folder} does not say where the image {image!r} is; run scob recover again")
-        states.setdefault(os.path.abspath(queue.files[image]), {})[label] = state  # noqa: PTH100 (links stay)
-    home = Path(os.path.commonpath([os.path.dirname(path) for path in states]))  # noqa: PTH120
-    if out is None and home == Path(home.anchor):
-        raise UserError("the images have no folder in common to put a table in: bring them below one folder")
-    if out is not None and not home.is_relative_to(out.absolute().parent):
-        raise UserError(f"a table names images below itself: {out} must stand in {home} or above it")
-    path = out or free_path(Path(os.path.relpath(home)) / REVIEWED_TABLE)
-    table = io.StringIO()
-    lines = csv.writer(table, lineterminator="\n")
-    lines.writerow(("image", "label", "state"))
+        said = states.setdefault(os.path.realpath(files[image]), {})
+        changed += said.get(label, state) != state
+        said[label] = state
+    path = _table_above(states, source, out)
+    rows: list[tuple[str, ...]] = []
     for file, said in states.items():
-        name = os.path.relpath(file, path.absolute().parent)
-        lines.writerows((name, label, f"{state:+d}") for label, state in said.items())
-    content = table.getvalue().encode("utf-8", "surrogateescape")
+        name = os.path.relpath(file, os.path.realpath(path.parent))
+        rows += [(name, label, f"{state:+d}") for label, state in said.items()] or [(name, "", "")]
+    for cell in {cell for row in rows for cell in row}:
+        if cell != cell.strip() or any(ord(sign) < 32 or "\ud800" <= sign <= "\udfff" for sign in cell):
+            raise UserError(f"the name {cell!r} cannot stand in a table: rename it (UTF-8, no blank at either end)")
+    content = table_of([HEADER, *rows])
     write_atomically(path, content)
     below = folder.parent if run is not None and folder.parent.resolve() == run else run
-    return _imported(path, below, decided, 0, hashlib.sha256(content).hexdigest())
+    return _imported(path, below, decided, changed, hashlib.sha256(content).hexdigest(), table=True)
 
 
-def _imported(path: Path, run: Path | None, decided: dict[Pair, int], changed: int, fingerprint: str) -> Imported:
+def _own_labels(run: Path) -> tuple[tuple[str, ...], dict[str, dict[str, int]], Path | None]:
+    """Classes of a run, what it knows by the file of each image (nothing, if they are not files), and its folder."""
+    from scob.suggestion_files import image_paths
+    from scob.thresholds import open_run
+    from scob.training import known_methods
+
+    known = open_run(run)[1]
+    classes, files = known.observed.classes, image_paths(known.split)
+    source = Path(RunFolder(run).read_config(known_methods()).data.source)
+    if files is None:
+        return classes, {}, None
+    states = {
+        os.path.realpath(files[image]): {classes[c]: int(line[c]) for c in np.flatnonzero(line)}
+        for image, line in zip(known.observed.images, known.observed.values, strict=True)
+    }
+    return classes, states, source.resolve() if source.is_dir() else None
+
+
+def _table_above(files: Iterable[str], source: Path | None, out: Path | None) -> Path:
+    """Where a table of these files may stand: at `out`, else in the lowest folder that holds them all."""
+    home = Path(os.path.commonpath([os.path.dirname(file) for file in files]))  # noqa: PTH120
+    if source is not None and home.is_relative_to(source):
+        home = source.parent
+    if out is None and home == Path(home.anchor):
+        raise UserError("the images have no folder in common that a table could stand in: bring them below one folder")
+    if out is None:
+        return free_path(Path(os.path.relpath(home)) / REVIEWED_TABLE)
+    place = Path(os.path.realpath(out))
+    if out.suffix.lower() != ".csv" or not home.is_relative_to(place.parent):
+        raise UserError(f"{out} must end in .csv and stand in {home} or above it: a table names images below itself")
+    return out
+
+
+def _imported(
+    path: Path, run: Path | None, decided: dict[Pair, int], changed: int, fingerprint: str, table: bool = False
+) -> Imported:
     said = list(decided.values())
-    return Imported(path, run, said.count(PRESENT), said.count(ABSENT), changed, fingerprint)
+    return Imported(path, run, said.count(PRESENT), said.count(ABSENT), changed, fingerprint, table)
 
 
 def decisions(reviewed: Path, labels: Labels, where_else: str) -> dict[Pair, int]:

@@ -63,7 +63,7 @@ def open_run(folder: Path) -> tuple[RunFolder, Known]:
     run.summary()  # a sentence for a run that is not finished
     # The label file of the run is what it saw, whatever has become of the file or the draw it came from.
     config = config.model_copy(update={"labels": config.labels.model_copy(update={"file": str(run.labels_file)})})
-    data = load_data(config)
+    data = load_data(config, latecomers=False)
     return run, known_of(data, run)
 
 

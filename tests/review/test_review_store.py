@@ -14,6 +14,7 @@ from scob.errors import UserError
 from scob.review import store
 from scob.review.store import Decision, DecisionLog
 from scob.review.suggestions import read_queue, recovered_folder
+from scob.reviewed import read_reviewed
 
 
 def test_the_latest_decision_of_a_pair_wins_and_undo_forgets_it(tmp_path: Path) -> None:
@@ -135,6 +136,22 @@ def test_a_table_that_says_what_was_never_decided_here_is_kept(tmp_path: Path, c
     log.append(Decision("b", "dog", "undo"))
     store.write_reviewed(log)  # what it replaces was decided here
     assert not (tmp_path / "reviewed-3.csv").exists()
+
+
+def test_a_carriage_return_in_a_name_reads_back(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path)
+    for image in ("a\rb.png", "c.png"):
+        log.append(Decision(image, "dog", "accept"))
+        path = store.write_reviewed(log)
+    assert [row[1] for row in read_reviewed(path)] == ["a\rb.png", "c.png"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["decisions.jsonl", "reviewed.csv"]
+
+
+def test_a_table_that_another_server_has_just_written_is_not_foreign(tmp_path: Path) -> None:
+    mine, other = DecisionLog(tmp_path), DecisionLog(tmp_path)
+    other.append(Decision("b", "dog", "accept"))
+    store.write_reviewed(other)
+    assert store.set_aside(mine) is None and len(mine.lines) == 1
 
 
 def test_a_file_name_that_is_no_utf8_survives(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
     else:
         named = made.run if made.run.name not in ("", "..") else made.run.resolve()
         words: list[object] = [made.run / "config.yaml", f"labels.file={made.path}"]
-        if made.path.suffix == ".csv":
+        if made.table:
             words = ["--images", made.path, "--init", made.run]
         again = command("train", *words, "--out", free_path(named.with_name(f"{named.name}-reviewed")))
     err.print(escape(f"next: {again}"), highlight=False, soft_wrap=True)

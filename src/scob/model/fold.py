@@ -36,7 +36,7 @@ class RectifiedConvolution(nn.Module):
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
         exact = torch.are_deterministic_algorithms_enabled()  # a fused kernel need not repeat its bits
-        if self.fuses and x.is_cuda and torch.backends.cudnn.enabled and not exact:
+        if self.fuses and x.is_cuda and torch.backends.cudnn.enabled and not exact and self._counts_in_32_bits(x):
             try:
                 return self._as_one_kernel(x, z)
             except torch.OutOfMemoryError:
@@ -45,6 +45,12 @@ class RectifiedConvolution(nn.Module):
                 self.fuses = False
         found: Tensor = self.convolution(x)
         return F.relu(found if z is None else found + z)
+
+    def _counts_in_32_bits(self, x: Tensor) -> bool:
+        """Where it does not, PyTorch's own convolution goes through the batch in parts; the fused one would not."""
+        images, _, height, width = x.shape
+        across, down = self.convolution.stride
+        return images * self.convolution.out_channels * (height // across + 1) * (width // down + 1) < 2**31
 
     def _as_one_kernel(self, x: Tensor, z: Tensor | None) -> Tensor:
         made = self.convolution
@@ -73,11 +79,12 @@ def join_rectifiers(folded: nn.Module) -> None:
         join_rectifiers(part)
         if not isinstance(getattr(part, "activation", None), nn.ReLU):
             continue
-        if isinstance(part, ResNetConvLayer):
+        if isinstance(part, ResNetConvLayer) and isinstance(part.normalization, nn.Identity):
             setattr(folded, name, RectifiedConvolution(part.convolution))
         elif isinstance(part, (ResNetBasicLayer, ResNetBottleNeckLayer)):
             *first, last = part.layer
-            setattr(folded, name, ResidualBlock(first, last.convolution, part.shortcut))
+            if isinstance(last.normalization, nn.Identity):
+                setattr(folded, name, ResidualBlock(first, last.convolution, part.shortcut))
 
 
 def fast_copy(backbone: Backbone, dtype: torch.dtype) -> Backbone:

@@ -140,7 +140,7 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
     try:
         with (folder / "model.safetensors").open("rb") as file:
             if card.weights and hashlib.file_digest(file, "sha256").hexdigest() != card.weights:
-                raise ValueError("it is not what config.json was written with; copy the folder again, or train again")
+                raise ValueError("it is not what config.json was written with; copy it again, or --resume its run")
         weights = load_file(folder / "model.safetensors")
     except FileNotFoundError:
         raise UserError(f"{folder} holds no model.safetensors") from None

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -184,17 +184,23 @@ def write_reviewed(log: DecisionLog) -> Path:
 def set_aside(log: DecisionLog) -> Path | None:
     """Give a `reviewed.csv` that says what was never decided here another name, and return that: it is not ours."""
     path = log.path.with_name(REVIEWED)
-    ours = {HEADER, *((*d.pair, SIGNS[d.decision]) for d in log.lines if d.decision in SIGNS)}
     try:
-        if _rows(path.read_bytes()) <= ours:
+        raw = path.read_bytes()
+        log.refresh()  # after the reading: whatever a server writes into the table was in the log before
+        if _rows(raw) <= {HEADER, *((*d.pair, SIGNS[d.decision]) for d in log.lines if d.decision in SIGNS)}:
             return None
-        aside = free_path(path)
-        path.rename(aside)
+        while True:
+            aside = free_path(path)
+            try:
+                os.link(path, aside)  # unlike a rename it cannot take the place of what another process has kept
+            except FileExistsError:
+                continue
+            path.unlink(missing_ok=True)
+            return aside
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UserError(f"cannot keep {path}: {error.strerror or error}") from error
-    return aside
+        raise UserError(f"cannot keep {path}: {error.strerror or error}; move it away first") from error
 
 
 def _rows(raw: bytes) -> set[tuple[str, ...]]:
@@ -208,8 +214,15 @@ def _rows(raw: bytes) -> set[tuple[str, ...]]:
 
 def reviewed_table(state: Mapping[Pair, str]) -> bytes:
     """The reviewed labels as CSV, in the order of image and class; what was skipped is left out."""
+    signed = ((*pair, SIGNS[answer]) for pair, answer in sorted(state.items()) if answer in SIGNS)
+    return table_of([HEADER, *signed])
+
+
+def table_of(rows: Iterable[tuple[str, ...]]) -> bytes:
+    """Rows as CSV. What holds a carriage return is quoted as well, which the writer by itself does not do."""
     table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(HEADER)
-    writer.writerows((*pair, SIGNS[answer]) for pair, answer in sorted(state.items()) if answer in SIGNS)
+    plain = csv.writer(table, lineterminator="\n")
+    quoted = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in rows:
+        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
     return table.getvalue().encode("utf-8", "surrogateescape")
