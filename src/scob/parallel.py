@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from scob.errors import UserError
+from scob.stopping import StopRequest
 
 LOST = ".process-lost"
 
@@ -121,10 +122,11 @@ class Processes:
             self.accelerator.wait_for_everyone()
 
     @contextlib.contextmanager
-    def watching(self, folder: Path) -> Iterator[None]:
+    def watching(self, folder: Path, stop: StopRequest) -> Iterator[None]:
         """Turn a connection that broke, because another process died, into one sentence said by one process.
 
-        Those that are left cannot talk to each other: the first to leave a mark in the run `folder` speaks.
+        Those that are left cannot talk to each other: the first to leave a mark in the run `folder` speaks. What
+        launched them ends them meanwhile with SIGTERM, for which that one does not stop any more.
         """
         try:
             yield
@@ -133,6 +135,7 @@ class Processes:
                 raise
             with contextlib.suppress(FileExistsError):
                 (folder / LOST).touch(exist_ok=False)
+                stop.last_words = True
                 raise PeerLost(
                     f"one of the {self.count} processes of this run died or stopped answering, so all of them stop; "
                     f"the last checkpoint is kept: go on, with any number of processes, with --resume {folder}"

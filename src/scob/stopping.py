@@ -18,6 +18,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.number = 0
         self.later = False  # whether somebody will look at `number` and save first
+        self.last_words = False  # whether this process is about to say why it ends, which a SIGTERM must not cut off
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -31,7 +32,8 @@ class StopRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            spoken = self.last_words and number == signal.SIGTERM
+            signal.signal(number, signal.SIG_IGN if spoken else handler)  # type: ignore[arg-type]
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if not self.later or (self.number == signal.SIGINT == number):  # a second Ctrl-C does not wait

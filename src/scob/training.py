@@ -40,7 +40,7 @@ def train(
     report = report if processes.first else silent
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
-        stack.enter_context(processes.watching(run.path))
+        stack.enter_context(processes.watching(run.path, stop))
         with processes.together():
             if processes.first:
                 stack.enter_context(run.locked())

@@ -129,6 +129,17 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.parametrize(("last_words", "code", "said"), [(True, 0, "why"), (False, -signal.SIGTERM, "")])
+def test_a_launcher_s_sigterm_does_not_cut_off_the_last_words(last_words: bool, code: int, said: str) -> None:
+    script = (
+        "import os, signal; from scob.stopping import StopRequest\n"
+        f"with StopRequest() as stop: stop.later, stop.last_words = True, {last_words}\n"
+        "os.kill(os.getpid(), signal.SIGTERM); print('why')"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (code, said)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_with_another_number(
