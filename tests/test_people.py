@@ -101,7 +101,7 @@ def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path
     inside = [f.relative_to(small.photos) for f in small.files[:6]]
     table = tmp_path / "val.csv"
     table.write_text("image,label\n" + "".join(f"photos/{f},{f.parent}\nphotos/{f},sky\n" for f in inside))
-    with pytest.raises(UserError, match="'sky' is not in the list"):
+    with pytest.raises(UserError, match=r"names 'sky', of which .*photos has no image: add some"):
         prepared(tmp_path / "photos", small, val=table, estimate=False)
     other = {"tree": "car"}
     rows = [f"photos/{f},{f.parent}\nphotos/{f},{other.get(str(f.parent), 'tree')}\n" for f in inside]

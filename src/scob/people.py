@@ -93,7 +93,12 @@ def prepare(
     data = load_data(first)
     check_classes(data, source)
     if val is not None:  # a row that is skipped among the training images is an error where results are reported
-        read_split(str(val), None, ReadOptions(classes=data.drawn.classes))
+        named = read_split(str(val), None, ReadOptions()).labels.classes
+        if strange := sorted(set(named) - set(data.drawn.classes)):
+            raise UserError(
+                f"--val {val} names {strange[0]!r}, of which {source} has no image: add some, or take the class out of "
+                "the table"
+            )
     built = merge(chosen, given)["model"]
     sized = merge(settings_from_data(data, first, place, body.channels, built), chosen)
     config = resolve(merge(sized, given), "on the command line")

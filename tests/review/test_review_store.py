@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scob.errors import UserError
 from scob.review import store
+from scob.review.desk import Desk
 from scob.review.store import Decision, DecisionLog
 from scob.review.suggestions import read_queue, recovered_folder
 from scob.reviewed import read_reviewed
@@ -136,6 +137,17 @@ def test_a_table_that_says_what_was_never_decided_here_is_kept(tmp_path: Path, c
     log.append(Decision("b", "dog", "undo"))
     store.write_reviewed(log)  # what it replaces was decided here
     assert not (tmp_path / "reviewed-3.csv").exists()
+
+
+def test_a_log_that_was_replaced_by_one_as_long_is_written_down(run_folder: Path) -> None:
+    folder = recovered_folder(run_folder)
+    log = DecisionLog(folder)
+    desk = Desk(read_queue(folder), log)
+    for answer, sign in (("accept", "+1"), ("reject", "-1")):
+        (folder / "other").write_text(Decision("meadow-00.png", "ball", answer).line())
+        (folder / "other").rename(folder / store.DECISIONS)
+        desk.write()
+        assert (folder / store.REVIEWED).read_text().endswith(f"meadow-00.png,ball,{sign}\n")
 
 
 def test_a_carriage_return_in_a_name_reads_back(tmp_path: Path) -> None:

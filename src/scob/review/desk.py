@@ -25,7 +25,7 @@ class Desk:
         self.log = log
         self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
         self.image_number = {image: i for i, image in enumerate(queue.images)}
-        self.written: int | None = None
+        self.written: tuple[int, store.Decision | None] | None = None
 
     def overview(self) -> dict[str, Any]:
         """All suggestions in columns, small enough to send whole: the page filters by itself."""
@@ -107,9 +107,10 @@ class Desk:
         """Bring `reviewed.csv` up to the log."""
         self.log.refresh()
         seen = len(self.log.lines)
-        if seen != self.written and (seen or (self.queue.folder / store.REVIEWED).exists()):
+        stands = seen, self.log.lines[-1] if seen else None  # another log may be as long
+        if stands != self.written and (seen or (self.queue.folder / store.REVIEWED).exists()):
             store.write_reviewed(self.log)
-        self.written = seen
+        self.written = stands
 
 
 def _read_decision(body: bytes) -> tuple[Pair, str, str, int, float]:
