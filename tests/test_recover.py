@@ -16,7 +16,7 @@ from scob.data.readers import infer_format, open_split
 from scob.errors import UserError
 from scob.experiment import load_data
 from scob.labels import Labels
-from scob.people import prepare
+from scob.people import Prepared, prepare
 from scob.recover import confidence_of, rank, read_suggestions, recover
 from scob.review.suggestions import read_queue
 from scob.reviewed import Imported, import_reviewed
@@ -147,6 +147,14 @@ def test_reviewed_labels_come_back_and_the_next_training_uses_them(
     assert not decided & {(s.image, s.label) for s in again.suggestions}
 
 
+def train_on(photos: Path, small: Small, run: Path) -> Prepared:
+    """A run of an epoch on a folder of photographs."""
+    words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
+    ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
+    train(ready.config, run, data=ready.data)
+    return ready
+
+
 def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp_path: Path) -> None:
     """From a folder of photographs to decisions about others, and on from the model with both."""
     for file in small.files[:20]:
@@ -156,10 +164,8 @@ def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp
     (tmp_path / "more").mkdir()
     for file in small.files[20:]:
         shutil.copy(file, tmp_path / "more" / file.name)
-    ready = prepare(tmp_path / "photos", backbone=str(small.backbone), device="cpu", estimate=False,
-                    overrides=("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0"))  # fmt: skip
     run = tmp_path / "runs" / "photos"
-    train(ready.config, run, data=ready.data)
+    ready = train_on(tmp_path / "photos", small, run)
     found = recover(run, [tmp_path / "more"], minimum=0.0, top=4, masks=False, device="cpu")
     (found.folder / "decisions.jsonl").write_text("".join(
         json.dumps({"image": s.image, "class": s.label, "decision": answer}) + "\n"
@@ -188,9 +194,7 @@ def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp
 def decide(small: Small, tmp_path: Path) -> Any:
     """A run on tmp_path/photos; a function that rejects the surest label of other images and takes all of it back."""
     photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
-    words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
-    ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
-    train(ready.config, tmp_path / "runs/photos", data=ready.data)
+    train_on(photos, small, tmp_path / "runs/photos")
 
     def one_more(images: Path, out: Path | None = None) -> Imported:
         found = recover(tmp_path / "runs/photos", [images], minimum=0.0, top=1, masks=False, device="cpu")
@@ -248,10 +252,8 @@ def test_the_folder_of_suggestions_stands_for_its_run(own_run: Path, recovered: 
 
 def test_a_photograph_that_came_later_is_left_out_and_counted(small: Small, tmp_path: Path) -> None:
     photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
-    words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
-    ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
     run = tmp_path / "run"
-    train(ready.config, run, data=ready.data)
+    ready = train_on(photos, small, run)
     shutil.copy(small.files[0], next(photos.iterdir()) / "new.png")
     found = recover(run, minimum=0.0, top=3, masks=False, device="cpu")
     assert found.images == 24 and found.skipped == 1

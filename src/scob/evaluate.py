@@ -3,7 +3,6 @@
 Under `accelerate launch` the images are shared out among the processes, each image to exactly one of them.
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from scob.data.readers import open_complete, splits_of
 from scob.data.source import ReadOptions, Split
 from scob.data.views import Views
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import fingerprint, write_atomically
 from scob.inference import score_images
 from scob.metrics import Evaluation
 from scob.model.features import FeatureSource, resolve_precision
@@ -110,7 +109,7 @@ def evaluate(
             "model": found.folder.parent.name if run is not None else found.folder.name,
             "method": card.method,
             "backbone": Path(card.backbone_name).name,
-            "weights": fingerprint(found.folder / "model.safetensors"),
+            "weights": card.weights or fingerprint(found.folder / "model.safetensors"),
             "data": Path(source).name,
             "split": chosen.name,
             "labels": chosen.labels.fingerprint,
@@ -152,12 +151,6 @@ def feature_source(network: Network, card: ModelCard, device: torch.device) -> F
     """The clean views a model folder was made for."""
     views = Views(card.size, card.mean, card.std)
     return FeatureSource(network.backbone, views, resolve_precision(device, "auto"))
-
-
-def fingerprint(file: Path) -> str:
-    """SHA-256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_evaluation(

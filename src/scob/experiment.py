@@ -13,7 +13,7 @@ from torch import Tensor
 from scob import methods
 from scob.config import Config
 from scob.data.feed import Feed
-from scob.data.readers import open_complete, open_split, splits_of
+from scob.data.readers import open_complete, open_split, read_split, splits_of
 from scob.data.source import ReadOptions, Split
 from scob.data.views import Views
 from scob.draws import mix, seed_key
@@ -71,11 +71,10 @@ class Experiment:
     grids: Grids
 
 
-def observe(full: Labels, config: Config) -> Labels:
-    """What of the labels is observed: drawn anew, or read from `labels.file`."""
+def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
+    """What of the labels is observed: drawn anew, or `stored` in `labels.file`."""
     s = config.labels
-    if s.file:
-        stored = Labels.load(Path(s.file))
+    if stored is not None:
         if stored.classes != full.classes:
             raise UserError(f"{s.file} has other classes than {config.data.source}: draw the labels again")
         place = {name: row for row, name in enumerate(stored.images)}
@@ -104,14 +103,28 @@ def holdout_rows(observed: Labels, share: float, seed: int) -> NDArray[np.bool_]
     return aside
 
 
-def without_latecomers(split: Split, file: Path) -> Split:
+def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
     """The split less the images that a label file does not know, which are added to `skipped`."""
-    known = set(Labels.load(file).images)
+    known = set(stored.images)
     rows = [row for row, name in enumerate(split.labels.images) if name in known]
     if len(rows) in (0, len(split)):  # a file that knows none of them is another's
         return split
     late = tuple(f"{name}: {file} does not know it" for name in split.labels.images if name not in known)
     return replace(split.select(rows), skipped=(*split.skipped, *late))
+
+
+def how_to_read(config: Config) -> tuple[ReadOptions, tuple[str, ...], str | None]:
+    """Options, the names of all splits, and the one to train on (None where there is but one, whatever its name)."""
+    d = config.data
+    names = splits_of(d.source, d.format)
+    chosen = d.train if d.train in names or len(names) > 1 else None
+    return ReadOptions(difficult=d.difficult, skip_bad=d.skip_bad), names, chosen
+
+
+def listed_images(config: Config) -> Split:
+    """The images that a run was given, as its source lists them: none is decoded, so some may be broken."""
+    options, _, chosen = how_to_read(config)
+    return read_split(config.data.source, chosen, options, config.data.format)
 
 
 def load_data(config: Config, latecomers: bool = True) -> Data:
@@ -120,14 +133,14 @@ def load_data(config: Config, latecomers: bool = True) -> Data:
     Images that `labels.file` does not know are an error; left out with `data.skip_bad`, or if no `latecomers` count.
     """
     d = config.data
-    options = ReadOptions(difficult=d.difficult, skip_bad=d.skip_bad)
-    names = splits_of(d.source, d.format)
-    whole = open_split(d.source, d.train if d.train in names or len(names) > 1 else None, options, d.format)
-    if config.labels.file and (d.skip_bad or not latecomers):
-        whole = without_latecomers(whole, Path(config.labels.file))
+    options, names, train_name = how_to_read(config)
+    whole = open_split(d.source, train_name, options, d.format)
+    stored = Labels.load(Path(config.labels.file)) if config.labels.file else None
+    if stored is not None and (d.skip_bad or not latecomers):
+        whole = without_latecomers(whole, stored, config.labels.file)
     if d.limit:
         whole = whole.select(np.arange(min(d.limit, len(whole))))
-    drawn = observe(whole.labels, config)
+    drawn = observe(whole.labels, config, stored)
     given = whole.labels if methods.find(config.method).labels == "full" else drawn
     if not (given.values == PRESENT).any():
         raise UserError(

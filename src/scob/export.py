@@ -212,10 +212,12 @@ def calibration_pixels(images: Sequence[str | Path], size: int) -> NDArray[np.ui
 
 def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
     """The same from a run's own images."""
-    from scob.thresholds import open_run
+    from scob.experiment import listed_images
+    from scob.run import RunFolder
+    from scob.training import known_methods
 
     try:
-        images = open_run(run)[1].split.images
+        images = listed_images(RunFolder(run).read_config(known_methods())).images
     except UserError as error:
         raise UserError(f"{error} (to calibrate on other images: --calibration FOLDER)") from error
     return some_pixels(len(images), lambda row: images.load(row, size))

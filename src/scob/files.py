@@ -1,7 +1,11 @@
 """Files that are either whole or not there: written beside, flushed to disk, then renamed."""
 
 import contextlib
+import csv
+import hashlib
+import io
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from scob.errors import UserError
@@ -35,6 +39,27 @@ def free_path(path: Path) -> Path:
     while os.path.lexists(free):
         free, number = path.with_name(f"{path.name.removesuffix(end)}-{number}{end}"), number + 1
     return free
+
+
+def named(path: Path) -> Path:
+    """The same place by a path that ends in its name, which '.' and '..' do not."""
+    return path if path.name not in ("", "..") else path.resolve()
+
+
+def fingerprint(file: Path) -> str:
+    """SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV. What holds a carriage return is quoted as well, which the writer by itself does not do."""
+    table = io.StringIO()
+    plain = csv.writer(table, lineterminator="\n")
+    quoted = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in rows:
+        (quoted if any("\r" in str(cell) for cell in row) else plain).writerow(row)
+    return table.getvalue()
 
 
 def remove_parts(folder: Path) -> None:

@@ -15,6 +15,7 @@ from PIL import Image
 
 from scob import methods
 from scob.config import Config, merge, parse_overrides, resolve
+from scob.data.images import cause
 from scob.data.readers import infer_format, read_split
 from scob.data.source import ReadOptions, Split
 from scob.errors import UserError
@@ -222,7 +223,7 @@ def remark(made: Prepared, present: np.ndarray[Any, Any]) -> None:
     if made.other_files:
         made.notes.append(f"files that are no images, skipped: {made.other_files}")
     if made.skipped:
-        first = made.skipped[0].partition("; ")[0]  # without the advice to skip what was skipped
+        first = cause(made.skipped[0])
         made.notes.append(f"images that cannot be read, skipped: {len(made.skipped)}, the first: {first}")
     rows = 12 * made.images * made.classes
     if rows > 2 << 30:

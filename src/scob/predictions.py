@@ -1,8 +1,6 @@
 """What a model says of an image, and the files it is written to. Nothing here imports torch."""
 
 import contextlib
-import csv
-import io
 import json
 import os
 import sys
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scob.errors import UserError
-from scob.files import sync_folder
+from scob.files import csv_text, sync_folder
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
@@ -148,9 +146,7 @@ class PredictionFile:
 
     @staticmethod
     def _row(cells: Sequence[str]) -> str:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(cells)
-        return line.getvalue()
+        return csv_text([cells])
 
     def _tree(self, p: Prediction) -> dict[str, Any]:
         named = [{"label": n, "score": round(s, 6)} for n, s in zip(p.labels, p.scores, strict=True)]

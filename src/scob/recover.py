@@ -192,14 +192,14 @@ def recover(
 def unlabelled(paths: Sequence[str], classes: tuple[str, ...]) -> tuple[Split, int]:
     """Images nothing is known of, the broken ones left out, and how many those were."""
     from scob.data.check import broken_images
-    from scob.data.images import ImageFiles
+    from scob.data.images import ImageFiles, cause
 
     every = Split("images", Labels(classes, tuple(paths), np.zeros((len(paths), len(classes)), np.int8)),
                   ImageFiles(tuple(paths)))  # fmt: skip
     broken = broken_images(every)
     if len(broken) == len(paths):
         many = "the image cannot be read" if len(paths) == 1 else f"none of the {len(paths)} images can be read"
-        raise UserError(f"{many}: {broken[0].partition('; ')[0]}")  # without the advice to skip what was skipped
+        raise UserError(f"{many}: {cause(broken[0])}")
     rows = [row for row in range(len(paths)) if row not in broken]
     return every.select(rows), len(broken)
 

@@ -3,7 +3,7 @@
 import csv
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from scob.config import nearest
 from scob.errors import UserError
-from scob.files import free_path, write_atomically
+from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
-from scob.review.store import HEADER, table_of
+from scob.review.store import HEADER
 from scob.review.suggestions import SUGGESTIONS, Pair, read_queue
 from scob.run import RunFolder
 
@@ -42,16 +42,17 @@ def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) ->
     """
     folder = RunFolder(Path(run))
     if (folder.path / SUGGESTIONS).is_file() and not folder.labels_file.exists():
-        above = folder.path.resolve()
-        if above.name != "recovered" or not RunFolder(above.parent).labels_file.exists():
+        above = run_above(folder.path)
+        if above is None or folder.path.resolve().name != "recovered":
             return import_for_new_images(folder.path, reviewed, out)
-        folder = RunFolder(folder.path.parent if folder.path.name == "recovered" else above.parent)
+        folder = RunFolder(above)
     labels = folder.labels()
-    decided = decisions(reviewed, labels, f"in the run {folder.path}")
-    values, changed = labels.values.copy(), 0
     rows = {name: row for row, name in enumerate(labels.images)}
+    columns = {name: c for c, name in enumerate(labels.classes)}
+    decided = decisions(reviewed, rows, columns, f"in the run {folder.path}")
+    values, changed = labels.values.copy(), 0
     for (image, label), state in decided.items():
-        place = rows[image], labels.classes.index(label)
+        place = rows[image], columns[label]
         changed += bool(values[place] not in (UNKNOWN, state))
         values[place] = state
     path = out or folder.path / REVIEWED_LABELS
@@ -66,22 +67,16 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     images are files. It stands above all of them, because a table names images below itself, and never among the
     run's data, which it would change.
     """
-    queue = read_queue(folder)
-    run = folder.resolve().parent if RunFolder(folder.resolve().parent).labels_file.exists() else None
-    classes, states, source = _own_labels(run) if run is not None else ((), {}, None)
+    queue, run = read_queue(folder), run_above(folder)
+    classes, states, source = own_labels(RunFolder(run)) if run is not None else ((), {}, None)
     classes = classes or tuple(sorted({s.label for s in queue.suggestions}))
-    files = {image: str(file) for image, file in queue.files.items()}
-    # Earlier decisions may be about images that the present suggestions leave out; their names are paths.
-    named = {image for _, image, _, _ in read_reviewed(reviewed)}
-    files |= {image: image for image in sorted(named - set(files)) if Path(image).is_file()}
-    blank = np.zeros((len(files), len(classes)), np.int8)
-    decided = decisions(reviewed, Labels(classes, tuple(files), blank), f"among the suggestions of {folder}")
+    decided = decisions(reviewed, queue.files, classes, f"among the suggestions of {folder}", paths=True)
     changed = 0
     for (image, label), state in decided.items():
-        said = states.setdefault(os.path.realpath(files[image]), {})
+        said = states.setdefault(os.path.realpath(queue.files.get(image, image)), {})
         changed += said.get(label, state) != state
         said[label] = state
-    path = _table_above(states, source, out)
+    path = table_above(states, source, out)
     rows: list[tuple[str, ...]] = []
     for file, said in states.items():
         name = os.path.relpath(file, os.path.realpath(path.parent))
@@ -89,31 +84,37 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     for cell in {cell for row in rows for cell in row}:
         if cell != cell.strip() or any(ord(sign) < 32 or "\ud800" <= sign <= "\udfff" for sign in cell):
             raise UserError(f"the name {cell!r} cannot stand in a table: rename it (UTF-8, no blank at either end)")
-    content = table_of([HEADER, *rows])
+    content = csv_text([HEADER, *rows]).encode()
     write_atomically(path, content)
-    below = folder.parent if run is not None and folder.parent.resolve() == run else run
-    return _imported(path, below, decided, changed, hashlib.sha256(content).hexdigest(), table=True)
+    return _imported(path, run, decided, changed, hashlib.sha256(content).hexdigest(), table=True)
 
 
-def _own_labels(run: Path) -> tuple[tuple[str, ...], dict[str, dict[str, int]], Path | None]:
+def run_above(folder: Path) -> Path | None:
+    """The run that a folder of suggestions lies in, as it was named where that is possible."""
+    run = folder.resolve().parent
+    if not RunFolder(run).labels_file.exists():
+        return None
+    return folder.parent if folder.parent.resolve() == run else run
+
+
+def own_labels(run: RunFolder) -> tuple[tuple[str, ...], dict[str, dict[str, int]], Path | None]:
     """Classes of a run, what it knows by the file of each image (nothing, if they are not files), and its folder."""
+    from scob.experiment import listed_images
     from scob.suggestion_files import image_paths
-    from scob.thresholds import open_run
     from scob.training import known_methods
 
-    known = open_run(run)[1]
-    classes, files = known.observed.classes, image_paths(known.split)
-    source = Path(RunFolder(run).read_config(known_methods()).data.source)
-    if files is None:
-        return classes, {}, None
+    config, labels = run.read_config(known_methods()), run.labels()
+    files = image_paths(listed_images(config)) or {}
     states = {
-        os.path.realpath(files[image]): {classes[c]: int(line[c]) for c in np.flatnonzero(line)}
-        for image, line in zip(known.observed.images, known.observed.values, strict=True)
+        os.path.realpath(files[image]): {labels.classes[c]: int(line[c]) for c in np.flatnonzero(line)}
+        for image, line in zip(labels.images, labels.values, strict=True)
+        if image in files
     }
-    return classes, states, source.resolve() if source.is_dir() else None
+    source = Path(config.data.source)
+    return labels.classes, states, source.resolve() if source.is_dir() else None
 
 
-def _table_above(files: Iterable[str], source: Path | None, out: Path | None) -> Path:
+def table_above(files: Iterable[str], source: Path | None, out: Path | None) -> Path:
     """Where a table of these files may stand: at `out`, else in the lowest folder that holds them all."""
     home = Path(os.path.commonpath([os.path.dirname(file) for file in files]))  # noqa: PTH120
     if source is not None and home.is_relative_to(source):
@@ -135,13 +136,17 @@ def _imported(
     return Imported(path, run, said.count(PRESENT), said.count(ABSENT), changed, fingerprint, table)
 
 
-def decisions(reviewed: Path, labels: Labels, where_else: str) -> dict[Pair, int]:
-    """What a reviewed.csv says of (image, class), checked against the images and classes there are."""
-    images, classes = set(labels.images), set(labels.classes)
+def decisions(
+    reviewed: Path, images: Collection[str], classes: Collection[str], where_else: str, paths: bool = False
+) -> dict[Pair, int]:
+    """What a reviewed.csv says of (image, class), checked against the images and classes there are.
+
+    With `paths` an image may also be a file: earlier decisions can be about one that is not suggested any more.
+    """
     found: dict[Pair, int] = {}
     for number, image, label, state in read_reviewed(reviewed):
         where = f"{reviewed} row {number}"
-        if image not in images:
+        if image not in images and not (paths and Path(image).is_file()):
             raise UserError(f"{where}: the image {image!r} is not {where_else}.{nearest(image, images)}")
         if label not in classes:
             raise UserError(f"{where}: there is no class {label!r}.{nearest(label, classes)}")

@@ -1,6 +1,5 @@
 """Suggestions in the forms that other tools read: our own queue, CSV, COCO, Label Studio, FiftyOne, cleanlab."""
 
-import csv
 import io
 import json
 import os
@@ -20,7 +19,7 @@ from scob.data.images import ImageFiles
 from scob.data.source import Split
 from scob.errors import UserError
 from scob.explain import png
-from scob.files import write_atomically
+from scob.files import csv_text, write_atomically
 from scob.labels import PRESENT, Labels
 
 if TYPE_CHECKING:
@@ -135,15 +134,14 @@ def _stored(folder: Path) -> dict[str, str]:
 
 def as_csv(suggestions: "Sequence[Suggestion]") -> bytes:
     """A row a suggestion, ranked."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("rank", "image", "label", "confidence", "score", "estimate", "x0", "y0", "x1", "y1", "nearest"))
+    heads = ("rank", "image", "label", "confidence", "score", "estimate", "x0", "y0", "x1", "y1", "nearest")
+    rows: list[tuple[object, ...]] = []
     for number, s in enumerate(suggestions, 1):
         estimate = "" if s.estimate is None else f"{s.estimate:.6f}"
         box = [f"{side:.5f}" for side in s.box] if s.box is not None else [""] * 4
         near = s.nearest[0][0] if s.nearest else ""
-        writer.writerow((number, s.image, s.label, f"{s.confidence:.6f}", f"{s.score:.6f}", estimate, *box, near))
-    return text.getvalue().encode("utf-8", "surrogateescape")
+        rows.append((number, s.image, s.label, f"{s.confidence:.6f}", f"{s.score:.6f}", estimate, *box, near))
+    return csv_text([heads, *rows]).encode("utf-8", "surrogateescape")
 
 
 def as_coco(
@@ -265,15 +263,13 @@ def as_cleanlab(
     given = [[int(c) for c in np.flatnonzero(line == PRESENT)] for line in observed.values]
     array = io.BytesIO()
     np.save(array, scores, allow_pickle=False)
-    issues = io.StringIO()
-    writer = csv.writer(issues, lineterminator="\n")
-    writer.writerow(("index", "image", "class", "is_label_issue", "label_quality"))
-    for s in suggestions:  # quality of the given label "absent": the lower, the surer we are that it is present
-        writer.writerow((s.row, s.image, s.label, True, f"{1 - s.confidence:.6f}"))
+    heads = ("index", "image", "class", "is_label_issue", "label_quality")
+    # The quality of the given label "absent": the lower, the surer we are that it is present.
+    issues = [(s.row, s.image, s.label, True, f"{1 - s.confidence:.6f}") for s in suggestions]
     return {
         "cleanlab/labels.json": json.dumps(given),
         "cleanlab/pred_probs.npy": array.getvalue(),
         "cleanlab/classes.json": json.dumps(list(observed.classes)),
         "cleanlab/images.json": json.dumps(list(observed.images)),
-        "cleanlab/issues.csv": issues.getvalue().encode("utf-8", "surrogateescape"),
+        "cleanlab/issues.csv": csv_text([heads, *issues]).encode("utf-8", "surrogateescape"),
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from scob import checkpoint, methods
 from scob.config import Config
+from scob.data.images import cause
 from scob.experiment import Data, Report, Sight, build, load_data, silent
 from scob.loop import Training as Training
 from scob.parallel import LOST, Processes, start
@@ -52,7 +53,7 @@ def train(
         if data is None:
             data = load_data(config)
             if left := data.train.skipped:
-                report("note", {"message": f"images left out: {len(left)}; the first: {left[0].partition('; ')[0]}"})
+                report("note", {"message": f"images left out: {len(left)}; the first: {cause(left[0])}"})
         # A resumed run does not look at `init`: what it began from is on the disk before it can be resumed.
         began_elsewhere = init is not None and not resume
         with processes.together():

@@ -36,7 +36,8 @@ def main() -> None:
         import scob.onnx_runtime
         import scob.review.suggestions  # noqa: F401
 
-    from targets import TARGETS, seeds, survives
+    from seeds import seeds
+    from targets import TARGETS, survives
 
     corpus = findings / "corpus" / name  # a later round goes on from what this one learnt
     corpus.mkdir(parents=True, exist_ok=True)

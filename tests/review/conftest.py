@@ -6,13 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image, ImageDraw, ImageFilter
 from playwright.sync_api import BrowserContext, Page
 from pycocotools import mask as coco
 from review_page import open_page
-from review_process import ReviewProcess, chromium, chromium_path
+from review_process import KITE, ReviewProcess, chromium, chromium_path
 
-COLOURS = {"ball": (214, 93, 60), "box": (64, 112, 168), "<b>kite</b> & co": (226, 178, 58)}
+from scob.review.app import create_app
+
+COLOURS = {"ball": (214, 93, 60), "box": (64, 112, 168), KITE: (226, 178, 58)}
 SIZE = (480, 320)
 
 
@@ -102,6 +105,13 @@ def review(shared: ReviewProcess) -> ReviewProcess:
     """`scob review` on such a run, as a process."""
     (shared.run / "recovered/decisions.jsonl").unlink(missing_ok=True)
     return shared
+
+
+@pytest.fixture
+def client(run_folder: Path):
+    """The server without a network."""
+    with TestClient(create_app(run_folder), base_url="http://127.0.0.1:8642") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

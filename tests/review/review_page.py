@@ -7,7 +7,6 @@ from review_process import ReviewProcess
 
 from scob.review import store
 
-KITE = "<b>kite</b> & co"
 expect.set_options(timeout=20_000)  # of a busy machine; a test that passes does not wait
 
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+KITE = "<b>kite</b> & co"
 CHROMIUM_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -69,3 +70,9 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()
+
+
+def decision(image: int = 0, answer: str = "accept", **more: object) -> dict[str, object]:
+    """What the page sends: an answer about the suggestion of that number."""
+    label = "ball" if image % 2 == 0 else KITE
+    return {"image": f"meadow-{image:02}.png", "class": label, "decision": answer, "session": "one", **more}

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
-from review_page import KITE, all_saved, decided, loaded, on_show, open_page
-from review_process import ReviewProcess
+from review_page import all_saved, decided, loaded, on_show, open_page
+from review_process import KITE, ReviewProcess
 
 from scob.review import store
 

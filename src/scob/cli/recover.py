@@ -7,7 +7,7 @@ import typer
 from scob.cli.console import command, err, escape, out, table
 from scob.cli.progress import bar, counted
 from scob.errors import UserError
-from scob.files import free_path
+from scob.files import free_path, named
 
 
 def register(app: typer.Typer) -> None:
@@ -78,9 +78,9 @@ def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
     if made.run is None:
         again = command("train", "--images", made.path)
     else:
-        named = made.run if made.run.name not in ("", "..") else made.run.resolve()
+        run = named(made.run)
         words: list[object] = [made.run / "config.yaml", f"labels.file={made.path}"]
         if made.table:
             words = ["--images", made.path, "--init", made.run]
-        again = command("train", *words, "--out", free_path(named.with_name(f"{named.name}-reviewed")))
+        again = command("train", *words, "--out", free_path(run.with_name(f"{run.name}-reviewed")))
     err.print(escape(f"next: {again}"), highlight=False, soft_wrap=True)

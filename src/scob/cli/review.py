@@ -41,7 +41,8 @@ def register(app: typer.Typer) -> None:
             said = f"{store.REVIEWED} says what was not decided here; it is now {kept}. Use it with: "
             err.print(escape(said + command("recover", run, "--import", kept)), soft_wrap=True, highlight=False)
         path = store.write_reviewed(log) if write else serve(run, host, port, token, ready)
-        answers = list(store.decisions(folder).values())
+        log.refresh()
+        answers = list(log.state().values())
         counts = ", ".join(f"{answers.count(answer)} {answer}ed" for answer in (store.ACCEPT, store.REJECT))
         err.print(escape(f"{counts}: {path}"), soft_wrap=True, highlight=False)
         again = command("recover", run, "--import", path)

@@ -8,7 +8,7 @@ import typer
 
 from scob.cli.console import command, err, escape, out, table
 from scob.errors import UserError
-from scob.files import free_path
+from scob.files import free_path, named
 
 if TYPE_CHECKING:
     from scob.config import Config
@@ -68,7 +68,7 @@ def train(
             )
         config, folder = resume_config(resume, words, extend, device), resume
     elif images is not None:
-        place = images.absolute() if images.name not in ("", "..") else images.resolve()
+        place = named(images)
         folder = out_folder or free_path(Path("runs", (place.name if place.is_dir() else place.stem) or "images"))
         if alone:  # before anything is written into it; of several processes the first one looks, and speaks
             RunFolder(folder).check_free()

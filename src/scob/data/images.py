@@ -38,6 +38,7 @@ SUFFIXES = frozenset(
     )
 )
 _REMEDY = "replace it, or leave it out with --skip-bad"
+
 _ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -51,6 +52,11 @@ _TURNS = {
 
 # An image between Pillow's two limits is refused below with a sentence; its warning would only repeat that.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+
+def cause(complaint: str) -> str:
+    """What is wrong with an image that was left out, without the advice to leave it out."""
+    return complaint.partition("; ")[0]
 
 
 def decode(source: Path | str | bytes, size: int | None = None, where: str = "") -> NDArray[np.uint8]:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 
 from scob.config import ModelSettings
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import fingerprint, write_atomically
 from scob.model.backbone import Backbone, backbone_config, backbone_from_config
 from scob.model.network import Network, build_network
 
@@ -138,9 +138,8 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
     folder = Path(folder)
     card = ModelCard.read(folder)
     try:
-        with (folder / "model.safetensors").open("rb") as file:
-            if card.weights and hashlib.file_digest(file, "sha256").hexdigest() != card.weights:
-                raise ValueError("it is not what config.json was written with; copy it again, or --resume its run")
+        if card.weights and fingerprint(folder / "model.safetensors") != card.weights:
+            raise ValueError("it is not what config.json was written with; copy it again, or --resume its run")
         weights = load_file(folder / "model.safetensors")
     except FileNotFoundError:
         raise UserError(f"{folder} holds no model.safetensors") from None

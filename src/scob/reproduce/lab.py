@@ -19,7 +19,7 @@ from scob.config import Config, merge, resolve
 from scob.data.readers import infer_format, splits_of
 from scob.errors import UserError
 from scob.experiment import Data, Report, Sight, load_data, look, silent
-from scob.files import write_atomically
+from scob.files import fingerprint, write_atomically
 from scob.model.backbone import EMBEDDED
 from scob.parallel import Processes
 from scob.reproduce.variants import SCOB, Variant
@@ -269,7 +269,7 @@ def _digest_of_file(path: str) -> str:
     if not path:
         return ""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return fingerprint(Path(path))
     except OSError as error:
         raise UserError(f"cannot read the label file {path}: {error.strerror}") from error
 
@@ -280,7 +280,7 @@ def _weights(backbone: str) -> str:
     file = path / "model.safetensors" if path.is_dir() else path
     if not file.is_file():
         return backbone
-    return f"{path.name} (SHA-256 {hashlib.sha256(file.read_bytes()).hexdigest()[:12]})"
+    return f"{path.name} (SHA-256 {fingerprint(file)[:12]})"
 
 
 def _differences(base: Config, config: Config) -> list[str]:

@@ -1,7 +1,5 @@
 """A table of results with the paper's numbers beside ours, written as Markdown, CSV and JSON."""
 
-import csv
-import io
 import json
 import math
 import statistics
@@ -10,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scob.files import write_atomically
+from scob.files import csv_text, write_atomically
 from scob.reproduce.paper import PaperTable
 
 SHARE_TITLE = "share of the distance from ROLE to full labels closed"
@@ -175,10 +173,8 @@ def markdown(report: Report) -> str:
 def comma_separated(report: Report) -> str:
     """The report as CSV; a column over seeds becomes three: mean, deviation, seeds."""
     spreads = {c.key for c in report.columns if any(isinstance(row.get(c.key), Spread) for row in report.rows)}
-    sheet = io.StringIO()
-    writer = csv.writer(sheet, lineterminator="\n")
     heads = [[c.key, f"{c.key} deviation", f"{c.key} seeds"] if c.key in spreads else [c.key] for c in report.columns]
-    writer.writerow([head for group in heads for head in group])
+    sheet: list[list[object]] = [[head for group in heads for head in group]]
     for row in report.rows:
         line: list[object] = []
         for column in report.columns:
@@ -187,8 +183,8 @@ def comma_separated(report: Report) -> str:
                 line += [_number(cell.mean), _number(cell.deviation), len(cell.values)]
             else:
                 line += [_number(cell), *(["", ""] if column.key in spreads else [])]
-        writer.writerow(line)
-    return sheet.getvalue()
+        sheet.append(line)
+    return csv_text(sheet)
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import io
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scob.errors import UserError
-from scob.files import free_path, write_atomically
+from scob.files import csv_text, free_path, write_atomically
 from scob.review.suggestions import Pair, text
 
 DECISIONS, REVIEWED = "decisions.jsonl", "reviewed.csv"
@@ -215,14 +215,4 @@ def _rows(raw: bytes) -> set[tuple[str, ...]]:
 def reviewed_table(state: Mapping[Pair, str]) -> bytes:
     """The reviewed labels as CSV, in the order of image and class; what was skipped is left out."""
     signed = ((*pair, SIGNS[answer]) for pair, answer in sorted(state.items()) if answer in SIGNS)
-    return table_of([HEADER, *signed])
-
-
-def table_of(rows: Iterable[tuple[str, ...]]) -> bytes:
-    """Rows as CSV. What holds a carriage return is quoted as well, which the writer by itself does not do."""
-    table = io.StringIO()
-    plain = csv.writer(table, lineterminator="\n")
-    quoted = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for row in rows:
-        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
-    return table.getvalue().encode("utf-8", "surrogateescape")
+    return csv_text([HEADER, *signed]).encode("utf-8", "surrogateescape")
