@@ -12,16 +12,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from scob.bench.speed import fast_network
 from scob.data.feed import Feed
 from scob.data.readers import open_split
-from scob.data.source import ReadOptions
-from scob.evaluate import feature_source, find_model
-from scob.inference import row_batches
-from scob.metrics import mean_average_precision
+from scob.data.split import ReadOptions
+from scob.inference.evaluate import feature_source, find_model
 from scob.model.features import resolve_precision
-from scob.model.pretrained import load_network
 from scob.parallel import start
-from scob.speed import fast_network
+from scob.training.metrics import mean_average_precision
+from scob.training.model_folder import load_network
+from scob.training.scoring import row_batches
 
 
 @torch.no_grad()

@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from scob.bench.speed import median_seconds, random_data, random_resnet, replayed, settings, time_training
 from scob.model import fold
 from scob.model.backbone import Backbone, load_backbone
 from scob.parallel import start
-from scob.speed import median_seconds, random_data, random_resnet, replayed, settings, time_training
 
 FUSE = fold.join_rectifiers
 

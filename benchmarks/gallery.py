@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scob.data.readers import open_split
-from scob.data.source import ReadOptions, Split
-from scob.evaluate import find_model, scores_of
-from scob.explain import explain_images, overlay
+from scob.data.split import ReadOptions, Split
+from scob.inference.evaluate import find_model, scores_of
+from scob.inference.explain import explain_images, overlay
+from scob.inference.plots import picture_grid, save_figure
+from scob.inference.predict import Scob
 from scob.labels import ABSENT, PRESENT
 from scob.parallel import start
-from scob.plots import picture_grid, save_figure
-from scob.predict import Scob
 
 SIDE = 320
 Pair = tuple[int, int]

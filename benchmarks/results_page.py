@@ -142,7 +142,7 @@ def export_table(rows: list[dict[str, object]]) -> list[str]:
 
 def draw_curves(runs: list[dict[str, object]]) -> None:
     """mAP by epoch, the mean of the seeds, as a picture beside the page."""
-    from scob.plots import save_figure, training_curves
+    from scob.inference.plots import save_figure, training_curves
 
     panels: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
     for key, title in (("mAP", "mAP on val"), ("mAP-holdout-full", "mAP on held-out training images")):

@@ -40,8 +40,8 @@ ABLATION = {
 def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -> dict[str, object]:
     """Train in this process and return what is worth keeping."""
     from scob.config import load_config
-    from scob.metrics import recovery_metrics
-    from scob.training import known_methods, train
+    from scob.training.metrics import recovery_metrics
+    from scob.training.train import known_methods, train
 
     base = [*SHARED, f"data.source={data}", f"model.backbone={backbone}", f"data.cache={cache}"]
     config = load_config(None, [*base, *words], known_methods())

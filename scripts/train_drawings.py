@@ -21,9 +21,9 @@ from torch.utils.data import DataLoader, Dataset
 from torchmetrics.functional.classification import multilabel_average_precision
 from transformers import ResNetBackbone, ResNetConfig
 
-from scob.data import scenes
-from scob.data.drawing import develop, draw_background, draw_object
-from scob.data.outlines import (
+from scob.data.scenes import composition as scenes
+from scob.data.scenes.drawing import develop, draw_background, draw_object
+from scob.data.scenes.outlines import (
     FIRST,
     FOURTH,
     SECOND,
@@ -37,7 +37,7 @@ from scob.data.outlines import (
     ring,
     whole,
 )
-from scob.data.shapes import SHAPES, Shape
+from scob.data.scenes.shapes import SHAPES, Shape
 from scob.draws import seed_key
 from scob.labels import Labels
 

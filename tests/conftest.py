@@ -17,6 +17,7 @@ torch.set_num_threads(1)
 hypothesis.settings.register_profile("fixed", derandomize="SCOB_FUZZ_EXAMPLES" not in os.environ, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
+pytest_plugins = ("support.small_model",)
 Words = tuple[str, ...]
 
 
@@ -52,7 +53,7 @@ def small_words(tiny_backbone: Path) -> Words:
 def configure(small_words: Words) -> Callable[..., Any]:
     """`configure("scob.tau=1", ...)`: the small settings with changes."""
     from scob.config import load_config
-    from scob.training import known_methods
+    from scob.training.train import known_methods
 
     return lambda *words: load_config(None, [*small_words, *words], known_methods())
 
@@ -60,7 +61,7 @@ def configure(small_words: Words) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def scenes_of(configure: Callable[..., Any]) -> Callable[..., Any]:
     """The data of a configuration, drawn once for equal data and label settings."""
-    from scob.experiment import load_data
+    from scob.training.build import load_data
 
     drawn: dict[str, Any] = {}
 
@@ -78,7 +79,7 @@ def run_small(
     configure: Callable[..., Any], scenes_of: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
     """`run_small("scob.tau=1")`: trains with those changes, once for each set of them; returns the run folder."""
-    from scob.training import train
+    from scob.training.train import train
 
     done: dict[Words, Path] = {}
 
@@ -96,8 +97,8 @@ def run_small(
 @pytest.fixture(scope="session")
 def experiment_of(configure: Callable[..., Any], scenes_of: Callable[..., Any]) -> Callable[..., Any]:
     """`experiment_of("scob.positive=self")`: a new experiment, ready to step."""
-    from scob.experiment import build
     from scob.parallel import Processes
+    from scob.training.build import build
 
     def make(*words: str) -> Any:
         config = configure(*words)

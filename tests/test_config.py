@@ -135,7 +135,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 def test_sections_of_rivals() -> None:
     from scob import methods
-    from scob.training import known_methods
+    from scob.training.train import known_methods
 
     config = load_config(None, ["an.surprise=1"], known_methods())
     with pytest.raises(UserError, match="surprise"):
@@ -153,7 +153,7 @@ def test_merging_keeps_what_is_not_named() -> None:
 
 def test_packaged_configs_resolve() -> None:
     from scob.presets import packaged_configs
-    from scob.training import known_methods
+    from scob.training.train import known_methods
 
     assert "demo" in packaged_configs()
     for file in packaged_configs().values():

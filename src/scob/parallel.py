@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from scob.errors import UserError
-from scob.stopping import StopRequest
+from scob.training.stopping import StopRequest
 
 LOST = ".process-lost"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scob.data.bench import bench_data
+from scob.bench.data import bench_data
 from scob.data.describe import check, describe, picture_grid
 from scob.data.readers import infer_format, open_split, reader
-from scob.data.source import ReadOptions
+from scob.data.split import ReadOptions
 from scob.errors import UserError
 
 Painter = Callable[..., Path]

@@ -18,7 +18,7 @@ import torch
 from scob.data.check import broken_images, without_broken
 from scob.data.feed import Feed, unwrap
 from scob.data.images import ImageFiles
-from scob.data.source import ArrayImages, Split
+from scob.data.split import ArrayImages, Split
 from scob.errors import UserError
 from scob.labels import Labels
 
@@ -144,7 +144,7 @@ def test_workers_do_not_run_the_callers_script(split: Split, tmp_path: Path) -> 
     script.write_text(
         "import numpy as np, torch\n"
         "from scob.data.feed import Feed\nfrom scob.data.images import ImageFiles\n"
-        "from scob.data.source import Split\nfrom scob.labels import Labels\n"
+        "from scob.data.split import Split\nfrom scob.labels import Labels\n"
         f"paths = {tuple(images[:4])!r}\n"
         "split = Split('x', Labels(('a',), paths, np.zeros((4, 1), np.int8)), ImageFiles(paths))\n"
         "feed = Feed(split, 8, torch.device('cpu'), workers=1)\nprint(feed.fetch(np.arange(4)).shape)\n"

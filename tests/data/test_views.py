@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from scob.algorithm.masks import flip_cells
 from scob.data import views as module
 from scob.data.views import Views
-from scob.masks import flip_cells
 
 
 @pytest.fixture

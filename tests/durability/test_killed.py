@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from struck import bytes_lost, forked
+
+from support.struck import bytes_lost, forked
 
 KILLS = 20
 LONGEST = 120.0
@@ -42,7 +43,7 @@ def run_for(pid: int, seconds: float) -> int | None:
 def test_a_run_killed_twenty_times_ends_in_the_same_bits(
     small_words: tuple[str, ...], tmp_path: Path, faults: Any
 ) -> None:
-    import scob.training  # noqa: F401 (the processes split off find it loaded)
+    import scob.training.train  # noqa: F401 (the processes split off find it loaded)
 
     log, chance = tmp_path / "log", random.Random(9)
     whole = tmp_path / "whole"

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from struck import ENVIRONMENT, SCOB, bytes_lost
 
-from runs import same, trained_weights
-from scob import checkpoint
 from scob.errors import UserError
 from scob.files import write_atomically
-from scob.run import RunFolder
-from scob.training import Training, train
+from scob.training import checkpoint
+from scob.training.run_folder import RunFolder
+from scob.training.train import Training, train
+from support.runs import same, trained_weights
+from support.struck import ENVIRONMENT, SCOB, bytes_lost
 
 SAVING = "train.checkpoint_steps=4"
 

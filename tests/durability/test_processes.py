@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from struck import ENVIRONMENT, SCOB, launched, records
 
-from scob.checkpoint import latest_checkpoint
+from scob.algorithm.sampling import Plan
 from scob.labels import Labels
-from scob.sampling import Plan
+from scob.training.checkpoint import latest_checkpoint
+from support.struck import ENVIRONMENT, SCOB, launched, records
 
 PRECISE = ("train.precision=fp64", "model.dropout=0", "train.check_processes=true", "train.epochs=2")
 PRECISE += ("train.checkpoint_steps=2",)
@@ -132,7 +132,7 @@ def children(pid: int) -> list[int]:
 @pytest.mark.parametrize(("last_words", "code", "said"), [(True, 0, "why"), (False, -signal.SIGTERM, "")])
 def test_a_launcher_s_sigterm_does_not_cut_off_the_last_words(last_words: bool, code: int, said: str) -> None:
     script = (
-        "import os, signal; from scob.stopping import StopRequest\n"
+        "import os, signal; from scob.training.stopping import StopRequest\n"
         f"with StopRequest() as stop: stop.later, stop.last_words = True, {last_words}\n"
         "os.kill(os.getpid(), signal.SIGTERM); print('why')"
     )

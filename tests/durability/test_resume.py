@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from struck import bytes_lost, records
 
-from scob import checkpoint
 from scob.errors import UserError
 from scob.labels import Labels
-from scob.people import continuing
-from scob.resume import resume_config
-from scob.training import Training, train
+from scob.training import checkpoint
+from scob.training.prepare import continuing
+from scob.training.resume import resume_config
+from scob.training.train import Training, train
+from support.struck import bytes_lost, records
 
 SAVING = "train.checkpoint_steps=4"
 

@@ -17,18 +17,18 @@ import pytest
 import torch
 from PIL import Image
 
-from scob.checkpoint import read_checkpoint
 from scob.config import load_config
-from scob.data import voc
-from scob.data.coco import read as read_coco
+from scob.data.readers import voc
 from scob.data.download import unpack
 from scob.data.images import MAX_PIXELS, decode
-from scob.data.source import ReadOptions
+from scob.data.readers.coco import read as read_coco
+from scob.data.split import ReadOptions
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.model.backbone import load_backbone
-from scob.model.pretrained import load_network
-from scob.training import train
+from scob.training.checkpoint import read_checkpoint
+from scob.training.model_folder import load_network
+from scob.training.train import train
 
 
 class Evil:
@@ -124,7 +124,7 @@ def test_a_model_card_cannot_ask_for_more_memory_than_its_weights(
     card[part][key] = value
     (folder / "config.json").write_text(json.dumps(card))
     code = (
-        "import resource, sys, scob.model.pretrained as p, transformers.models.resnet.modeling_resnet, pathlib\n"
+        "import resource, sys, scob.training.model_folder as p, transformers.models.resnet.modeling_resnet, pathlib\n"
         "from scob.errors import UserError\n"
         "now = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (now + (600 << 20),) * 2)\n"

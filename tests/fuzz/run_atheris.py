@@ -11,7 +11,7 @@ from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 PARSERS = ["scob", "csv", "json", "yaml", "xml", "pycocotools", "pydantic"]
 
@@ -24,20 +24,10 @@ def main() -> None:
     import torch  # noqa: F401 (before the instrumentation: only the parsers are to be followed)
 
     with atheris.instrument_imports(include=PARSERS):
-        import scob.checkpoint
-        import scob.config
-        import scob.data.coco
-        import scob.data.cub
-        import scob.data.images
-        import scob.data.table
-        import scob.data.voc
-        import scob.labels
-        import scob.model.pretrained
-        import scob.onnx_runtime
-        import scob.review.suggestions  # noqa: F401
+        pass
 
-    from seeds import seeds
-    from targets import TARGETS, survives
+    from fuzz.seeds import seeds
+    from fuzz.targets import TARGETS, survives
 
     corpus = findings / "corpus" / name  # a later round goes on from what this one learnt
     corpus.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 from PIL import Image
-from targets import model_folder, onnx_bytes, picture, scratch
+
+from fuzz.targets import model_folder, onnx_bytes, picture, scratch
 
 
 def seeds(name: str) -> list[bytes]:
@@ -78,7 +79,7 @@ def _labels() -> bytes:
 def _checkpoint() -> bytes:
     import torch
 
-    from scob.checkpoint import save_checkpoint
+    from scob.training.checkpoint import save_checkpoint
 
     folder = scratch("checkpoint") / "seed"
     return save_checkpoint(folder, 1, {"a": torch.ones(2), "b": torch.tensor(True)}, {"step": 1}).read_bytes()

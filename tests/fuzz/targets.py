@@ -46,8 +46,8 @@ def table_folder() -> Path:
 
 def label_table(data: bytes) -> None:
     """A CSV, TSV or JSON-lines table; the first byte chooses which, and whether bad rows may be skipped."""
-    from scob.data import table
-    from scob.data.source import ReadOptions
+    from scob.data.readers import table
+    from scob.data.split import ReadOptions
 
     kind = data[0] if data else 0
     path = table_folder() / f"table{('.csv', '.jsonl', '.tsv')[kind % 3]}"
@@ -66,7 +66,7 @@ def voc_folder() -> Path:
 
 def voc_annotation(data: bytes) -> None:
     """An annotation file; the first byte chooses what a difficult object counts as."""
-    from scob.data import voc
+    from scob.data.readers import voc
 
     folder, kind = voc_folder(), data[0] if data else 0
     (folder / "Annotations" / "a.xml").write_bytes(data[1:])
@@ -75,8 +75,8 @@ def voc_annotation(data: bytes) -> None:
 
 def voc_list(data: bytes) -> None:
     """An image list of VOC."""
-    from scob.data import voc
-    from scob.data.source import ReadOptions
+    from scob.data.readers import voc
+    from scob.data.split import ReadOptions
 
     folder, kind = voc_folder(), data[0] if data else 0
     (folder / "Annotations" / "a.xml").write_text("<annotation><object><name>cat</name></object></annotation>")
@@ -96,8 +96,8 @@ def coco_folder() -> Path:
 
 def coco_instances(data: bytes) -> None:
     """An instances file, and the masks of every image in it."""
-    from scob.data import coco
-    from scob.data.source import ReadOptions
+    from scob.data.readers import coco
+    from scob.data.split import ReadOptions
 
     folder, kind = coco_folder(), data[0] if data else 0
     (folder / "annotations" / "instances_train2014.json").write_bytes(data[1:])
@@ -127,7 +127,7 @@ def model_folder() -> tuple[Path, bytes]:
     from scob.config import ModelSettings
     from scob.model.backbone import Backbone, backbone_config
     from scob.model.network import build_network
-    from scob.model.pretrained import ModelCard, write_model
+    from scob.training.model_folder import ModelCard, write_model
 
     torch.manual_seed(0)
     shape = ResNetConfig(
@@ -148,7 +148,7 @@ def model_folder() -> tuple[Path, bytes]:
 
 def model_card(data: bytes) -> None:
     """The config.json of a model folder, whole."""
-    from scob.model.pretrained import ModelCard
+    from scob.training.model_folder import ModelCard
 
     folder, _ = model_folder()
     (folder / "config.json").write_bytes(data)
@@ -157,7 +157,7 @@ def model_card(data: bytes) -> None:
 
 def model_load(data: bytes) -> None:
     """A model folder whose config.json has one value replaced: the first byte says which, the rest is its JSON."""
-    from scob.model.pretrained import load_network
+    from scob.training.model_folder import load_network
 
     folder, whole = model_folder()
     (folder / "config.json").write_bytes(replaced(json.loads(whole), data))
@@ -182,7 +182,7 @@ def replaced(tree: Any, data: bytes) -> bytes:
 
 def onnx_metadata(data: bytes) -> None:
     """What an ONNX file says of itself: four texts with a NUL between."""
-    from scob.onnx_runtime import read_metadata
+    from scob.inference.onnx.runtime import read_metadata
 
     texts = [part.decode(errors="replace") for part in data.split(b"\0")]
     names = ("classes", "thresholds", "preprocessing", "format")
@@ -209,7 +209,7 @@ def onnx_bytes() -> bytes:
 
 def onnx_file(data: bytes) -> None:
     """A whole ONNX file, opened as `scob predict` opens it."""
-    from scob.onnx_runtime import OnnxModel
+    from scob.inference.onnx.runtime import OnnxModel
 
     path = scratch("onnx") / "model.onnx"
     path.write_bytes(data)
@@ -227,7 +227,7 @@ def label_file(data: bytes) -> None:
 
 def checkpoint_file(data: bytes) -> None:
     """A checkpoint."""
-    from scob.checkpoint import read_checkpoint
+    from scob.training.checkpoint import read_checkpoint
 
     path = scratch("checkpoint") / "step-1.safetensors"
     path.write_bytes(data)
@@ -252,8 +252,8 @@ def cub_folder() -> Path:
 
 def cub_lists(data: bytes) -> None:
     """The four lists of CUB with a NUL between."""
-    from scob.data import cub
-    from scob.data.source import ReadOptions
+    from scob.data.readers import cub
+    from scob.data.split import ReadOptions
 
     folder, kind = cub_folder(), data[0] if data else 0
     parts = [*data[1:].split(b"\0"), b"", b"", b"", b""]
@@ -265,7 +265,7 @@ def cub_lists(data: bytes) -> None:
 
 def suggestions(data: bytes) -> None:
     """The queue of the review page: suggestions.jsonl and images.json with a NUL between."""
-    from scob.review.suggestions import read_queue
+    from scob.recovery.suggestion import read_queue
 
     folder = scratch("review")
     first, _, second = data.partition(b"\0")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seeds import seeds
-from targets import TARGETS, survives
+
+from fuzz.seeds import seeds
+from fuzz.targets import TARGETS, survives
 
 EXAMPLES = int(os.environ.get("SCOB_FUZZ_EXAMPLES", "60"))
 SLOW = {"model_load": 0.2, "onnx_file": 0.3}

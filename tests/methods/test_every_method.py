@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from runs import batches_of
 from scob import methods
 from scob.errors import UserError
 from scob.methods import LossMethod
-from scob.model.pretrained import load_network
-from scob.training import Interrupted, Training, train
+from scob.training.model_folder import load_network
+from scob.training.train import Interrupted, Training, train
+from support.runs import batches_of
 
 OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li")
 LOSSES = [name for name in methods.names() if issubclass(methods.find(name), LossMethod) and name not in OWN_HEAD]
@@ -127,9 +127,9 @@ def test_a_new_method_is_one_file(
 ) -> None:
     """The example of the guide as it stands there: saved, trained with a setting of its own, its model measured."""
     from scob.config import load_config
-    from scob.evaluate import evaluate
+    from scob.inference.evaluate import evaluate
     from scob.parallel import Processes
-    from scob.training import known_methods, resume_config
+    from scob.training.train import known_methods, resume_config
 
     known = dict(methods._found)
     monkeypatch.setattr(methods, "_found", dict(known))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from runs import batches_of
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.methods.ml_gcn import reweighted
@@ -17,6 +16,7 @@ from scob.methods.sarb import Prototypes, blend
 from scob.methods.semantics import company, read_vectors
 from scob.methods.sst import from_image, from_others, occurrence_loss, similarities, similarity_loss
 from scob.methods.structure import GatedGraph
+from support.runs import batches_of
 
 PARTIAL = ("labels.kind=partial", "labels.fraction=0.3")
 

@@ -97,7 +97,7 @@ def test_precision() -> None:
 
 def test_training_with_kept_features_is_training(run_small: Any) -> None:
     """Nearly the same numbers: batches of another size may round differently."""
-    from runs import logged
+    from support.runs import logged
 
     for words in ((), ("scob.positive=self",)):
         plain, kept = run_small(*words), run_small(*words, "train.feature_cache=device")

@@ -30,8 +30,8 @@ def data(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Images a second: plain Pillow, decoded by workers, from the packed cache, and fed through the views."""
+    from scob.bench.data import bench_data
     from scob.cli.console import err, out, table
-    from scob.data.bench import bench_data
 
     with err.status("measuring"):
         result = bench_data(source, size, split or None, count, batch, workers or None, cache, device)
@@ -55,7 +55,7 @@ def ipt(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """The instance priority tree: milliseconds to insert a batch and to take the most confident nodes."""
-    from scob.benches import bench_ipt
+    from scob.bench.step import bench_ipt
     from scob.cli.console import err
 
     with err.status("measuring"):
@@ -72,7 +72,7 @@ def step(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """One iteration of training: time, backbone forwards and backwards, synchronisations with the device."""
-    from scob.benches import bench_step
+    from scob.bench.step import bench_step
     from scob.cli.console import err
 
     with err.status("measuring"):
@@ -118,8 +118,8 @@ def scale(
     """Step time and memory as images go up to ten million and classes to ten thousand, on drawn features."""
     from dataclasses import asdict
 
+    from scob.bench.scale import CLASSES, IMAGES, bench_scale, growth
     from scob.cli.console import err, out, table
-    from scob.scale import CLASSES, IMAGES, bench_scale, growth
 
     images = [n for n in IMAGES if n <= most_images]
     classes = [n for n in CLASSES if n <= most_classes]
@@ -152,7 +152,7 @@ def train(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Images a second of training Scob with class positives, beside the bare backbone's forward."""
-    from scob.speed import bench_train
+    from scob.bench.speed import bench_train
 
     _show("Training Scob", bench_train(device, whole_numbers(batch), size, backbone, repeats), as_json)
 
@@ -165,6 +165,6 @@ def predict(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Milliseconds of the whole network and of the bare backbone, each at its own fastest, in one run."""
-    from scob.speed import bench_predict
+    from scob.bench.speed import bench_predict
 
     _show("Predicting", bench_predict(device, whole_numbers(batch), size, backbone), as_json)

@@ -29,12 +29,12 @@ def compare(
     from scob import methods
     from scob.cli.console import err, escape
     from scob.cli.reproduce import Display
-    from scob.compare import NAME
-    from scob.compare import compare as run
     from scob.config import resolve
     from scob.errors import UserError
-    from scob.reproduce.registry import settings_for
-    from scob.training import Interrupted, known_methods
+    from scob.studies.compare import NAME
+    from scob.studies.compare import compare as run
+    from scob.studies.reproduce.registry import settings_for
+    from scob.training.train import Interrupted, known_methods
 
     for folder in methods_folder or []:
         methods.register_folder(folder)

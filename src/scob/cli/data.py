@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from scob.data.source import ReadOptions
+    from scob.data.split import ReadOptions
 
 SOURCE = typer.Argument(..., help="A folder, a label table (CSV, JSON lines), or 'scenes'.")
 SPLIT = typer.Option("", "--split", help="Only this split.")
@@ -124,7 +124,7 @@ def download(
 
 
 def _options(difficult: str, skip_bad: bool) -> "ReadOptions":
-    from scob.data.source import ReadOptions
+    from scob.data.split import ReadOptions
     from scob.errors import UserError
 
     if difficult not in ("positive", "negative", "ignore"):

@@ -23,9 +23,9 @@ def demo(
 
     from scob.cli.live import Live
     from scob.cli.train import duration
-    from scob.demo import COLUMNS, METHODS
-    from scob.demo import demo as run
-    from scob.demo_page import spread
+    from scob.studies.demo import COLUMNS, METHODS
+    from scob.studies.demo import demo as run
+    from scob.studies.demo_report import spread
 
     folder, number = out_folder, 2
     while (folder / "runs").exists():

@@ -34,7 +34,7 @@ def evaluate(
     from scob.cli.console import err, escape, table
     from scob.cli.console import out as stdout
     from scob.errors import UserError
-    from scob.evaluate import evaluate as measure
+    from scob.inference.evaluate import evaluate as measure
     from scob.parallel import start
 
     if difficult not in ("", "positive", "negative", "ignore"):

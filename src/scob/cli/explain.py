@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         batch: int = typer.Option(16, min=1, help="Images looked at together."),
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
     ) -> None:
-        from scob.explain import explain as run
+        from scob.inference.explain import explain as run
 
         with bar("explaining") as progress:
             counts = run(

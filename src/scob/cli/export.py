@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
         split: str = typer.Option(None, help="The split of --data."),
         tolerance: float = typer.Option(1e-3, min=0, help="Greatest difference from torch of an fp32 probability."),
     ) -> None:
-        from scob.export import export as write
+        from scob.inference.onnx.export import export as write
 
         with bar("measuring") as progress:
             made = write(model, out, format, int8, calibration or (), data, split, tolerance, progress)

@@ -24,8 +24,8 @@ def register(app: typer.Typer) -> None:
         batch: int = typer.Option(16, min=1, help="Images looked at together."),
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
     ) -> None:
-        from scob.predict import predict as run
-        from scob.predictions import FORMATS
+        from scob.inference.predict import predict as run
+        from scob.inference.predictions import FORMATS
 
         ending = out.suffix.lstrip(".").lower() if out is not None else ""
         chosen = format or (ending if ending in FORMATS else "csv")

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
                 raise UserError("--import takes decisions back and suggests nothing: it goes with --out alone")
             take_back(run, reviewed, folder)
             return
-        from scob.recover import recover as find
+        from scob.recovery.suggest import recover as find
 
         with bar("looking") as progress:
             found = find(run, images or (), folder, format or (), minimum, top, masks, batch, device, progress)
@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
 
 def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
     """Lay a person's decisions upon the run's labels."""
-    from scob.reviewed import import_reviewed
+    from scob.recovery.reviewed import import_reviewed
 
     made = import_reviewed(run, reviewed, path)
     said = f"{made.confirmed} confirmed, {made.rejected} rejected"

@@ -35,9 +35,9 @@ def reproduce(
     """Run what is missing, then write Markdown, CSV and JSON, or PNG and SVG."""
     from scob.cli.console import err, escape
     from scob.errors import UserError
-    from scob.reproduce.registry import REPRODUCTIONS
-    from scob.reproduce.registry import reproduce as make
-    from scob.training import Interrupted
+    from scob.studies.reproduce.registry import REPRODUCTIONS
+    from scob.studies.reproduce.registry import reproduce as make
+    from scob.training.train import Interrupted
 
     if show or not name:
         list_all()
@@ -72,7 +72,7 @@ def list_all() -> None:
     from rich.table import Table
 
     from scob.cli.console import out
-    from scob.reproduce.registry import REPRODUCTIONS, SCENE_RUN_MINUTES, costs
+    from scob.studies.reproduce.registry import REPRODUCTIONS, SCENE_RUN_MINUTES, costs
 
     listed = Table(title="Tables and figures of the paper", title_justify="left", header_style="bold")
     listed.add_column("name", no_wrap=True)

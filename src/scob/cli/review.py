@@ -23,9 +23,9 @@ def register(app: typer.Typer) -> None:
         open_page: bool = typer.Option(False, "--open", help="Open the page in the browser."),
         write: bool = typer.Option(False, "--write", help="Write reviewed.csv from the decisions so far, and stop."),
     ) -> None:
-        from scob.review import store
-        from scob.review.server import serve
-        from scob.review.suggestions import recovered_folder
+        from scob.recovery import decisions as store
+        from scob.recovery.suggestion import recovered_folder
+        from scob.recovery.web.server import serve
 
         def ready(address: str) -> None:
             print(address, flush=True)  # alone on its line and never wrapped: programs read it

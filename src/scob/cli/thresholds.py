@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
         figures: bool = typer.Option(True, help="Draw the calibration of the scores."),
     ) -> None:
-        from scob.thresholds import thresholds as choose
+        from scob.inference.thresholds import thresholds as choose
 
         with bar("scoring") as progress:
             chosen = choose(run, device, progress, figures)

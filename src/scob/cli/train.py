@@ -12,7 +12,7 @@ from scob.files import free_path, named
 
 if TYPE_CHECKING:
     from scob.config import Config
-    from scob.people import Prepared
+    from scob.training.prepare import Prepared
 
 
 def register(app: typer.Typer) -> None:
@@ -39,10 +39,10 @@ def train(
 ) -> None:
     """Train one method; everything it leaves is in the run folder."""
     from scob.cli.live import Live
-    from scob.people import DEFAULT_BACKBONE, continuing, next_commands, prepare
-    from scob.run import RunFolder
-    from scob.training import Interrupted, resume_config
-    from scob.training import train as run
+    from scob.training.prepare import DEFAULT_BACKBONE, continuing, next_commands, prepare
+    from scob.training.run_folder import RunFolder
+    from scob.training.train import Interrupted, resume_config
+    from scob.training.train import train as run
 
     words = settings or []
     if val is not None and images is None:
@@ -114,7 +114,7 @@ def read_settings(words: list[str], backbone: str, device: str) -> "Config":
     """A settings file or packaged name first, then `key=value` words."""
     from scob.config import load_config
     from scob.presets import packaged_configs
-    from scob.training import known_methods
+    from scob.training.train import known_methods
 
     first = words[0] if words and "=" not in words[0] else None
     if first is None and not words:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scob.data.decoding import DecodePool, Ticket
+from scob.data.decode_pool import DecodePool, Ticket
 from scob.data.images import ImageFiles
-from scob.data.packed import Progress
-from scob.data.source import Split
+from scob.data.packed_cache import Progress
+from scob.data.split import Split
 from scob.errors import UserError
 
 # Small, so that a large JPEG is decoded at an eighth; every byte is still read, which finds the damage.

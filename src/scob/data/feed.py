@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scob.data.decoding import DecodePool, Failures, Ticket
+from scob.data.decode_pool import DecodePool, Failures, Ticket
 from scob.data.images import ImageFiles
-from scob.data.packed import Packed, Progress, open_packed
-from scob.data.source import ChosenImages, Images, Split
+from scob.data.packed_cache import Packed, Progress, open_packed
+from scob.data.split import ChosenImages, Images, Split
 from scob.errors import UserError
 
 AHEAD = 4  # batches decoded before they are asked for

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scob.algorithm.method import LossMethod, Method, Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, explain, nearest
 from scob.errors import UserError
-from scob.methods.base import LossMethod, Method, Problem
-from scob.sampling import Batch
 
 __all__ = [
     "Batch",
@@ -48,9 +48,8 @@ def _load() -> None:
     if "scob" in _found:
         return
     for info in pkgutil.iter_modules(__path__):
-        if info.name != "base":
-            _collect(importlib.import_module(f"{__name__}.{info.name}"))
-    _collect(importlib.import_module("scob.bootstrap"))
+        _collect(importlib.import_module(f"{__name__}.{info.name}"))
+    _collect(importlib.import_module("scob.algorithm.bootstrap"))
 
 
 def register_folder(folder: Path) -> None:

@@ -11,9 +11,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from scob.algorithm.losses import bce
+from scob.algorithm.method import Batch, LossMethod
 from scob.config import Section, setting
-from scob.losses import bce
-from scob.methods.base import Batch, LossMethod
 
 
 class AnLsSettings(Section):

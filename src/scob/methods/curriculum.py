@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from scob.algorithm.method import Batch, Problem
 from scob.config import Config, Section, setting
-from scob.methods.base import Batch, Problem
 from scob.methods.memory import Remembering
 from scob.methods.partial_bce import PartialBceSettings, partial_bce
 from scob.model.features import FeatureSource

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from scob.algorithm.method import Batch, Problem
 from scob.config import Config, Section, setting
-from scob.methods.base import Batch, Problem
 from scob.methods.em import EmSettings, em_entries
 from scob.methods.entries import absent_cost, over_images, present_cost
 from scob.methods.memory import Remembering

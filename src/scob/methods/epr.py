@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from scob.algorithm.losses import bce_observed, counted_once, expected_positive_loss, expected_positives
+from scob.algorithm.method import Batch, LossMethod
 from scob.config import Section, setting
-from scob.losses import bce_observed, counted_once, expected_positive_loss, expected_positives
-from scob.methods.base import Batch, LossMethod
 
 
 class EprSettings(Section):

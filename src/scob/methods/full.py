@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from scob.losses import bce
-from scob.methods.base import LossMethod
-from scob.sampling import Batch
+from scob.algorithm.losses import bce
+from scob.algorithm.method import LossMethod
+from scob.algorithm.sampling import Batch
 
 
 class FullLabels(LossMethod):

@@ -15,8 +15,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from scob.algorithm.method import Batch, LossMethod
 from scob.config import Section, setting
-from scob.methods.base import Batch, LossMethod
 from scob.methods.entries import over_images
 
 Pair = tuple[float, float]

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from scob.algorithm.method import Batch, LossMethod, Problem
 from scob.config import Config, Section, setting
-from scob.methods.base import Batch, LossMethod, Problem
 from scob.methods.entries import absent_cost, over_images, present_cost
 from scob.model.features import FeatureSource
 from scob.model.network import Network

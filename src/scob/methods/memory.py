@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scob.algorithm.method import Batch, LossMethod, Problem
 from scob.config import Config
-from scob.methods.base import Batch, LossMethod, Problem
 from scob.model.features import FeatureSource
 from scob.model.network import Network
 

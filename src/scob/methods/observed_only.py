@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from scob.losses import bce_observed
-from scob.methods.base import Batch, LossMethod
+from scob.algorithm.losses import bce_observed
+from scob.algorithm.method import Batch, LossMethod
 
 
 class ObservedOnly(LossMethod):

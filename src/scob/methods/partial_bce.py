@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from scob.algorithm.method import Batch, LossMethod
 from scob.config import Section, setting
-from scob.methods.base import Batch, LossMethod
 from scob.methods.entries import absent_cost, over_images, present_cost
 
 

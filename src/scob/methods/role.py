@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from scob.algorithm.estimator import Estimator
+from scob.algorithm.losses import l_class
+from scob.algorithm.method import Method, Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section
-from scob.losses import l_class
-from scob.methods.base import Method, Problem
 from scob.model.backbone import Features
-from scob.model.estimator import Estimator
 from scob.model.features import FeatureSource
 from scob.model.network import Network
-from scob.sampling import Batch
 
 
 class Role(Method):

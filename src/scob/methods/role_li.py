@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from scob.algorithm.method import Batch
 from scob.config import Config, ModelSettings, Section, setting
-from scob.methods.base import Batch
 from scob.methods.role import Role
 from scob.model.backbone import Features
 from scob.model.heads import Grids, Keep, SmtHead, build_head, pool

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from scob.algorithm.method import Batch, Problem
 from scob.config import Config, Section, setting
 from scob.draws import seed_key, uniform
-from scob.methods.base import Batch, Problem
 from scob.methods.partial_bce import partial_bce
 from scob.methods.sst import similarities, similarity_loss
 from scob.methods.structure import SmallStructureSettings, Structured

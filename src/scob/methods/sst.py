@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from scob.algorithm.method import Batch, Problem
 from scob.config import Config, Section, setting
-from scob.methods.base import Batch, Problem
 from scob.methods.entries import absent_cost, present_cost
 from scob.methods.partial_bce import partial_bce
 from scob.methods.structure import SmallStructureSettings, Structured

@@ -1,0 +1,1 @@
+"""The network: backbone, features, heads."""

@@ -109,7 +109,7 @@ def load_backbone(name: str, freeze: str = "all") -> Backbone:
     disable_progress_bar()  # our own bars tell what is happening
     path = Path(name).expanduser()
     if name == EMBEDDED:
-        path = Path(__file__).parent.parent / "drawings"
+        path = Path(__file__).parent / EMBEDDED
     if path.is_dir():
         return Backbone(_from_folder(path), name, freeze)
     if path.is_file():

@@ -1,0 +1,66 @@
+"""The label estimator of ROLE (Cole et al. 2021): a row of estimated labels for every training image.
+
+Only the rows of a batch are read, differentiated and moved, so a step costs the same whatever the number of images.
+"""
+
+import torch
+from torch import Tensor
+
+from scob.draws import seed_key, uniform
+from scob.model.row_tables import CHUNK, RowModule, RowPlace
+
+PINNED = 0.995
+
+
+class Estimator(RowModule):
+    """Logits (N + 1, L) with row-wise Adam; the last row is for padding.
+
+    Unknown entries start uniform in [0.5 - xi, 0.5 + xi] (below Eq. 12).
+    """
+
+    logits: Tensor
+    first: Tensor
+    second: Tensor
+    visits: Tensor
+
+    def __init__(
+        self, observed: Tensor, keys: Tensor, seed: int, xi: float = 0.3, place: RowPlace = RowPlace()
+    ) -> None:
+        """observed (N + 1, L) int8 in {-1, 0, 1}; keys (N + 1,) int64 of the images; the last row is padding."""
+        super().__init__(place)
+        shape, device = (len(observed), observed.shape[1]), observed.device
+        for name in ("logits", "first", "second"):
+            self.register_buffer(name, place.table(f"estimator-{name}", shape, torch.float32, device))
+        self.register_buffer("visits", place.table("estimator-visits", shape[:1], torch.int32, device))
+        for begin in range(0, len(observed), CHUNK):  # the draws of all rows at once would take ten times the table
+            known = observed[begin : begin + CHUNK]
+            spread = uniform(keys[begin : begin + CHUNK], seed_key(seed, "estimator"), shape[1])
+            start = 0.5 - xi + 2 * xi * spread
+            start = torch.where(known == 1, PINNED, torch.where(known == -1, 1 - PINNED, start))
+            self.logits[begin : begin + CHUNK] = torch.logit(start)
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The logits of some images as a leaf that gathers a gradient: (B,) -> (B, L)."""
+        home = self.logits.device
+        return self.logits[index.to(home)].to(index.device).detach().requires_grad_()
+
+    @torch.no_grad()
+    def move(
+        self, index: Tensor, gradient: Tensor, rate: float | Tensor, betas: tuple[float, float] = (0.9, 0.999)
+    ) -> None:
+        """One Adam step of the rows `index`, which must not repeat (padding may); every other row stays as it is."""
+        home = self.logits.device
+        index, gradient = index.to(home), gradient.to(home)
+        rate = rate.to(home) if isinstance(rate, Tensor) else rate
+        visits = self.visits[index] + 1
+        first = betas[0] * self.first[index] + (1 - betas[0]) * gradient
+        second = betas[1] * self.second[index] + (1 - betas[1]) * gradient.square()
+        count = visits[:, None].to(gradient.dtype)
+        unbiased = first / (1 - betas[0] ** count)
+        scale = (second / (1 - betas[1] ** count)).sqrt() + 1e-8
+        self.logits[index] = self.logits[index] - rate * unbiased / scale
+        self.first[index], self.second[index], self.visits[index] = first, second, visits
+
+    def probabilities(self) -> Tensor:
+        """The estimated labels of all images, (N, L), without the padding row."""
+        return self.logits[:-1].sigmoid()

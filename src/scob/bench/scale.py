@@ -1,0 +1,166 @@
+"""What grows with the data: a step's time and memory as images and classes go up, one at a time, on drawn features.
+
+Everything of a step but the backbone and the head, whose cost depends on neither: reading and moving estimator rows,
+L_class, the tree, the mask bank. The tables are real and of full size; only the features are drawn.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import torch
+from torch import Tensor
+
+from scob.algorithm.estimator import Estimator
+from scob.algorithm.ipt import InstancePriorityTree
+from scob.algorithm.losses import l_class
+from scob.algorithm.masks import MaskBank
+from scob.draws import uniform
+from scob.errors import UserError
+from scob.model.row_tables import RowPlace
+
+GRIDS = ((28, 28), (14, 14))
+CAPACITY, DIMENSION = 80, 512
+IMAGES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+CLASSES = (20, 80, 312, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One size, measured. Bytes are those of the tables; `per_image` is what one more image costs."""
+
+    images: int
+    classes: int
+    place: str
+    step_ms: float
+    busy_ms: float
+    row_bytes: int
+    tree_bytes: int
+    per_image: float
+
+
+class SimulatedStep:
+    """The tables of a run of that size and the part of a step that touches them."""
+
+    def __init__(self, images: int, classes: int, batch: int, place: RowPlace) -> None:
+        self.images, self.classes, self.batch = images, classes, batch
+        keys = torch.arange(images + 1)
+        self.observed = torch.zeros(images + 1, classes, dtype=torch.int8)
+        own = keys % classes
+        self.observed.scatter_(1, own[:, None], 1)
+        self.own = own
+        self.estimator = Estimator(self.observed, keys, 0, place=place)
+        self.bank = MaskBank(images, GRIDS, None, place)
+        self.tree = InstancePriorityTree(classes, CAPACITY, DIMENSION, images)
+        self.weight = torch.full((batch,), 1 / batch)
+
+    def __call__(self, number: int) -> Tensor:
+        """Step `number` on images spread over all rows."""
+        lanes = torch.arange(self.batch) + number * self.batch
+        rows = (uniform(lanes, 1)[:, 0].double() * self.images).long()
+        rows = torch.unique(rows)
+        rows = torch.cat((rows, rows.new_full((self.batch - len(rows),), self.images)))
+        chosen = torch.where(rows < self.images, self.own[rows], -1)
+        logits = uniform(rows, number, self.classes).requires_grad_()
+        estimated = self.estimator.rows(rows)
+        loss = l_class(logits.sigmoid(), estimated.sigmoid(), self.observed[rows], 1.5, self.weight)
+        torch.autograd.backward(loss)
+        features = torch.nn.functional.normalize(uniform(rows, number + 1, DIMENSION), dim=1)
+        self.tree.insert(chosen, logits.detach()[:, 0].sigmoid(), rows, features)
+        off = torch.zeros(self.batch, dtype=torch.bool)
+        masks = self.bank.load(rows, off)
+        self.bank.store(rows, (~masks[0], ~masks[1]), off)
+        assert estimated.grad is not None
+        self.estimator.move(rows, estimated.grad, 0.01)
+        nodes, exist = self.tree.top(1)
+        return (nodes * exist[..., None]).sum()
+
+    @property
+    def row_bytes(self) -> int:
+        """Everything with a row an image: estimates and their moments, masks, labels, the tree's register, keys."""
+        tables = (*self.estimator.buffers(), *self.bank.buffers(), self.observed, self.tree.home, self.own)
+        return sum(t.nbytes for t in tables)
+
+    @property
+    def tree_bytes(self) -> int:
+        return sum(t.nbytes for name, t in self.tree.named_buffers() if name != "home")
+
+
+def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Sequence[RowPlace]) -> list[Scale]:
+    """Time a step at each size (images, classes) by the clock and by what the processor spent on it.
+
+    The sizes take turns, step by step, so that the machine's changes of pace reach all of them alike, and none finds
+    its rows in the cache. The lower quartile of `steps` on one thread, after a few that warm up.
+    """
+    made = [SimulatedStep(*size, batch, place) for size, place in zip(sizes, places, strict=True)]
+    clock: list[list[float]] = [[] for _ in made]
+    spent: list[list[float]] = [[] for _ in made]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for number in range(steps + 5):
+            # In another order each time: whoever follows the largest finds an empty cache.
+            for turn in Random(number).sample(range(len(made)), len(made)):
+                began, began_spent = time.perf_counter(), time.thread_time()
+                made[turn](number)
+                clock[turn].append(time.perf_counter() - began)
+                spent[turn].append(time.thread_time() - began_spent)
+    finally:
+        torch.set_num_threads(threads)
+
+    def quartile(times: list[float]) -> float:
+        return 1000 * sorted(times[5:])[steps // 4]
+
+    return [
+        Scale(
+            step.images, step.classes, place.kind, quartile(wall), quartile(busy), step.row_bytes, step.tree_bytes,
+            step.row_bytes / (step.images + 1),
+        )
+        for step, place, wall, busy in zip(made, places, clock, spent, strict=True)
+    ]  # fmt: skip
+
+
+def bench_scale(
+    images: Sequence[int] = IMAGES,
+    classes: Sequence[int] = CLASSES,
+    batch: int = 64,
+    steps: int = 50,
+    folder: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, list[Scale]]:
+    """Images going up at the fewest classes, then classes at the fewest images. Rows that would fill more than half of
+    the free host memory are put into a mapped file in `folder` (a temporary one by default)."""
+    if not images or not classes:
+        raise UserError("give at least one number of images and one of classes")
+    plan = {"images": [(n, min(classes)) for n in images], "classes": [(min(images), c) for c in classes]}
+    found = {}
+    for what, sizes in plan.items():
+        if progress is not None:
+            progress(what)
+        left = free_memory() / 2
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            places = []
+            for count, kinds in sizes:
+                need = count * (13 * kinds + 143)
+                kind = "host" if need < left else "disk"
+                left -= need if kind == "host" else 0
+                places.append(RowPlace(kind, Path(temporary) / f"{count}-{kinds}"))
+            found[what] = measure(sizes, batch, steps, places)
+    return found
+
+
+def free_memory() -> int:
+    """Bytes of host memory that can be had."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 4 << 30
+
+
+def growth(sizes: Sequence[Scale]) -> float:
+    """The dearest step over that of the first, smallest size, by processor time."""
+    return max(s.busy_ms for s in sizes) / sizes[0].busy_ms

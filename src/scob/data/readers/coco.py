@@ -1,0 +1,231 @@
+"""COCO 2014 and 2017: annotations/instances_*.json beside one folder of images per split."""
+
+import contextlib
+import io
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
+from scob.data.readers import no_such_split
+from scob.data.readers.text_lists import read_text
+from scob.data.split import ObjectMasks, ReadOptions, Split
+from scob.errors import UserError
+from scob.labels import ABSENT, PRESENT, Labels
+
+EXPECTED_POSITIVES = 3.0
+CLASS_COUNT = 80
+MAX_SIDE = 65_535  # pixels, what a JPEG can have
+_NAME = re.compile(r"instances_(.+)\.json$")
+
+
+def recognises(source: Path) -> bool:
+    """Whether there are instances_*.json files here."""
+    return source.is_dir() and bool(_files(source))
+
+
+def splits(source: Path) -> tuple[str, ...]:
+    """'train2014', 'val2014', ...; `read` also takes 'train' and 'val' where only one year is there."""
+    names = list(_files(source))
+    return tuple(sorted(names, key=lambda name: (not name.startswith("train"), name)))
+
+
+def read(source: Path, split: str | None, options: ReadOptions) -> Split:
+    """One split with all its images, those without a label too. Crowds count as present, as in the field."""
+    files = _files(source)
+    chosen = sorted(files) if split is None else [_resolve(source, split, files)]
+    root = Root(source)
+    parts = [_read_one(source, name, files[name], root, options) for name in chosen]
+    if len({part.labels.classes for part in parts}) > 1:
+        raise UserError(f"{source}: {' and '.join(files[n].name for n in chosen)} list different categories")
+    return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _files(source: Path) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in (source, source / "annotations"):
+        for path in sorted(folder.glob("instances_*.json")):
+            match = _NAME.match(path.name)
+            if match:
+                found[match[1]] = path
+    return found
+
+
+def _resolve(source: Path, split: str, files: dict[str, Path]) -> str:
+    if split in files:
+        return split
+    years = [name for name in files if re.fullmatch(re.escape(split) + r"\d{4}", name)]
+    if len(years) == 1:
+        return years[0]
+    raise no_such_split(source, split, tuple(sorted(files)))
+
+
+def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOptions) -> Split:
+    coco = _load(path)
+    shown = os.path.relpath(path, source)
+    try:
+        categories = sorted(coco.dataset["categories"], key=lambda c: int(c["id"]))
+        classes = tuple(str(c["name"]) for c in categories)
+        column = {int(c["id"]): i for i, c in enumerate(categories)}
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"{shown}: the list of categories cannot be read ({error!r})") from error
+    if options.classes is not None and options.classes != classes:
+        raise UserError(f"{shown}: its categories are not the classes that were asked for")
+    rows: dict[int, int] = {}
+    ids: list[str] = []
+    paths: list[str] = []
+    notes: list[str] = []
+    skipped: list[str] = []
+    dropped: set[str] = set()
+    for number, entry in enumerate(coco.dataset.get("images", []), 1):
+        where = f"{shown} image {number}"
+        try:
+            identity, file_name = _entry(entry, where)
+            if identity in rows:
+                raise UserError(f"{where}: the id {identity} already belongs to {notes[rows[identity]]}")
+            image = root.inside(_relative(source, name, file_name), where)
+        except UserError as error:
+            skip_or_raise(error, options.skip_bad, skipped)
+            if isinstance(entry, dict):
+                dropped.add(str(entry.get("id", -1)))
+            continue
+        rows[identity] = len(ids)
+        ids.append(f"{name}/{file_name}")
+        paths.append(image)
+        notes.append(where)
+    values = np.full((len(ids), len(classes)), ABSENT, np.int8)
+    for number, mark in enumerate(coco.dataset.get("annotations", []), 1):
+        where = f"{shown} annotation {number}"
+        try:
+            image_id, category = int(mark["image_id"]), int(mark["category_id"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            skip_or_raise(UserError(f"{where}: it lacks image_id or category_id"), options.skip_bad, skipped)
+            continue
+        if category not in column:
+            strange = f"{where}: the category {category} is not in the list of {len(classes)} categories"
+            skip_or_raise(UserError(strange), options.skip_bad, skipped)
+        elif image_id in rows:
+            values[rows[image_id], column[category]] = PRESENT
+        elif str(image_id) not in dropped:
+            skip_or_raise(UserError(f"{where}: there is no image with id {image_id}"), options.skip_bad, skipped)
+    return Split(
+        name=name,
+        labels=Labels(classes, tuple(ids), values, "full"),
+        images=ImageFiles(tuple(paths), tuple(notes)),
+        masks=InstanceMasks(coco, tuple(rows), column),
+        skipped=tuple(skipped),
+        expected_positives=EXPECTED_POSITIVES if len(classes) == CLASS_COUNT else None,
+    )
+
+
+def _load(path: Path) -> Any:
+    """The file as a pycocotools index; what it prints is held back."""
+    from pycocotools.coco import COCO
+
+    try:
+        dataset = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(dataset, dict) or not isinstance(dataset.get("images"), list) or "categories" not in dataset:
+        raise UserError(f"{path} is not a COCO instances file: it lacks images or categories")
+    coco = COCO()
+    coco.dataset = dataset
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco.createIndex()
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a COCO instances file: an entry lacks {error}") from error
+    return coco
+
+
+def _entry(entry: Any, where: str) -> tuple[int, str]:
+    try:
+        return int(entry["id"]), str(entry["file_name"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise UserError(f"{where}: it lacks an id or a file_name") from None
+
+
+def _relative(source: Path, name: str, file_name: str) -> str:
+    for folder in (name, f"images/{name}", "images"):
+        if (source / folder).is_dir():
+            return f"{folder}/{file_name}"
+    raise UserError(f"{source} has no folder {name!r} of images; unpack the images of that split there")
+
+
+@dataclass(frozen=True)
+class InstanceMasks:
+    """Instance masks merged per class; nothing is void."""
+
+    coco: Any = field(repr=False)
+    ids: tuple[int, ...]
+    column: dict[int, int]
+
+    def load(self, index: int) -> ObjectMasks | None:
+        merged: dict[int, NDArray[np.bool_]] = {}
+        try:
+            entry = self.coco.imgs[self.ids[index]]
+            height, width = (int(entry[side]) for side in ("height", "width"))
+            if not 0 < height * width <= MAX_PIXELS or not 1 <= min(height, width) <= max(height, width) <= MAX_SIDE:
+                raise ValueError(f"an image of {height} x {width} pixels")  # before memory is taken for it
+            for mark in self.coco.imgToAnns.get(self.ids[index], []):
+                if not mark.get("segmentation"):
+                    continue
+                drawn = mark["segmentation"]
+                if isinstance(drawn, dict) and list(drawn["size"]) != [height, width]:
+                    raise ValueError(f"a mask of {drawn['size']} on an image of {height} x {width}")
+                if isinstance(drawn, list):
+                    _check_outlines(drawn, max(height, width))
+                mask = self.coco.annToMask(mark).astype(np.bool_)
+                kind = self.column[int(mark["category_id"])]
+                merged[kind] = merged[kind] | mask if kind in merged else mask
+            void = np.zeros((height, width), np.bool_)
+        except Exception as error:  # pycocotools raises whatever a damaged mask makes it raise
+            raise UserError(f"the masks of COCO image {self.ids[index]} cannot be read ({error!r})") from error
+        return ObjectMasks(merged, void)
+
+
+def _check_outlines(outlines: list[Any], side: int) -> None:
+    """Polygons near the image only: pycocotools takes memory for every pixel between two corners."""
+    for outline in outlines:
+        corners = np.asarray(outline, np.float64)
+        if corners.ndim != 1 or not (np.abs(corners) <= 2 * side).all():
+            raise ValueError(f"an outline far outside an image of side {side}")
+
+
+@dataclass(frozen=True)
+class JoinedMasks:
+    """The masks of several splits, one after the other."""
+
+    parts: tuple[InstanceMasks, ...]
+
+    def load(self, index: int) -> ObjectMasks | None:
+        for part in self.parts:
+            if index < len(part.ids):
+                return part.load(index)
+            index -= len(part.ids)
+        raise IndexError(index)
+
+
+def _join(parts: list[Split]) -> Split:
+    labels = Labels(
+        parts[0].labels.classes,
+        tuple(name for part in parts for name in part.labels.images),
+        np.concatenate([part.labels.values for part in parts]),
+        "full",
+    )
+    files = [part.images for part in parts if isinstance(part.images, ImageFiles)]
+    masks = tuple(part.masks for part in parts if isinstance(part.masks, InstanceMasks))
+    return Split(
+        name="all",
+        labels=labels,
+        images=ImageFiles(tuple(p for f in files for p in f.paths), tuple(n for f in files for n in f.notes)),
+        masks=JoinedMasks(masks),
+        skipped=tuple(s for part in parts for s in part.skipped),
+        expected_positives=parts[0].expected_positives,
+    )

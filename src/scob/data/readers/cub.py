@@ -1,0 +1,146 @@
+"""CUB-200-2011 as 312 binary attributes, with the official train and test split.
+
+Certainty. Each attribute of each image was answered by a person who also said how sure they were (not
+visible, guessing, probably, definitely). We take the answer itself, present or absent, however sure they
+were: the field does so, and it gives the 31.4 positives an image that the paper uses for k. An attribute
+that was 'not visible' is therefore absent.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from scob.data.images import ImageFiles, Root, skip_or_raise
+from scob.data.readers import no_such_split
+from scob.data.readers.text_lists import read_lines
+from scob.data.split import ReadOptions, Split
+from scob.errors import UserError
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+
+EXPECTED_POSITIVES = 31.4
+ATTRIBUTE_COUNT = 312
+SPLITS = ("train", "test")
+
+
+def home(source: Path) -> Path | None:
+    """The folder that holds images.txt: `source` or the CUB_200_2011 below it."""
+    for folder in (source, source / "CUB_200_2011"):
+        if (folder / "images.txt").is_file() and (folder / "attributes").is_dir():
+            return folder
+    return None
+
+
+def recognises(source: Path) -> bool:
+    """Whether CUB is here."""
+    return source.is_dir() and home(source) is not None
+
+
+def splits(source: Path) -> tuple[str, ...]:
+    """Always train and test."""
+    return SPLITS
+
+
+def read(source: Path, split: str | None, options: ReadOptions) -> Split:
+    """One split, or all images for None. An attribute nobody answered for an image is unknown."""
+    folder = home(source)
+    if folder is None:
+        raise UserError(f"{source} is not in the layout of CUB-200-2011: it has no images.txt and attributes")
+    if split not in (None, *SPLITS):
+        raise no_such_split(source, str(split), SPLITS)
+    classes = _attributes(folder)
+    training = {image: flag for image, flag, _ in _pairs(folder / "train_test_split.txt")}
+    root = Root(folder)
+    rows: dict[int, int] = {}
+    known: set[int] = set()
+    ids: list[str] = []
+    paths: list[str] = []
+    notes: list[str] = []
+    skipped: list[str] = []
+    for image, name, number in _named(folder / "images.txt"):
+        where = f"images.txt line {number}"
+        known.add(image)
+        try:
+            if image in rows:
+                raise UserError(f"{where}: the image {image} is listed twice")
+            if split is not None:
+                if image not in training:
+                    raise UserError(f"{where}: train_test_split.txt does not say where image {image} belongs")
+                if (training[image] == 1) != (split == "train"):
+                    continue
+            path = root.inside(f"images/{name}", where)
+        except UserError as error:
+            skip_or_raise(error, options.skip_bad, skipped)
+            continue
+        rows[image] = len(ids)
+        ids.append(name)
+        paths.append(path)
+        notes.append(where)
+    values = np.full((len(ids), len(classes)), UNKNOWN, np.int8)
+    for image, attribute, present, number in _answers(folder):
+        where = f"attributes/image_attribute_labels.txt line {number}"
+        if not 1 <= attribute <= len(classes):
+            strange = f"{where}: there is no attribute {attribute}; there are {len(classes)}"
+            skip_or_raise(UserError(strange), options.skip_bad, skipped)
+        elif image in rows:
+            values[rows[image], attribute - 1] = PRESENT if present else ABSENT
+        elif image not in known:
+            skip_or_raise(UserError(f"{where}: there is no image {image}"), options.skip_bad, skipped)
+    return Split(
+        name=split or "all",
+        labels=Labels(classes, tuple(ids), values, "full"),
+        images=ImageFiles(tuple(paths), tuple(notes)),
+        skipped=tuple(skipped),
+        expected_positives=EXPECTED_POSITIVES if len(classes) == ATTRIBUTE_COUNT else None,
+    )
+
+
+def _attributes(folder: Path) -> tuple[str, ...]:
+    """The names of the attributes; the official archive puts their list beside the folder, not in it."""
+    for path in (
+        folder / "attributes" / "attributes.txt",
+        folder / "attributes.txt",
+        folder.parent / "attributes.txt",
+    ):
+        if path.is_file():
+            return tuple(name for _, name, _ in _named(path))
+    raise UserError(f"there is no attributes.txt in {folder / 'attributes'}, {folder} or {folder.parent}")
+
+
+def _is_number(text: str) -> bool:
+    """Plain digits, and not so many that no file could mean it."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _named(path: Path) -> list[tuple[int, str, int]]:
+    """(number, name, line) of a file of 'number name' lines."""
+    found = []
+    for line, text in read_lines(path):
+        number, _, name = text.partition(" ")
+        if not _is_number(number) or not name:
+            raise UserError(f"{os.path.basename(path)} line {line}: {text!r} is not a number and a name")  # noqa: PTH119
+        found.append((int(number), name.strip(), line))
+    return found
+
+
+def _pairs(path: Path) -> list[tuple[int, int, int]]:
+    """(number, number, line) of a file of two numbers a line."""
+    found = []
+    for line, text in read_lines(path):
+        words = text.split()
+        if len(words) != 2 or not all(_is_number(word) for word in words):
+            raise UserError(f"{path.name} line {line}: {text!r} is not two numbers")
+        found.append((int(words[0]), int(words[1]), line))
+    return found
+
+
+def _answers(folder: Path) -> list[tuple[int, int, bool, int]]:
+    """(image, attribute, present, line); some lines of the official file have stray fields after these."""
+    path = folder / "attributes" / "image_attribute_labels.txt"
+    found = []
+    for line, text in read_lines(path):
+        words = text.split(None, 3)
+        if len(words) < 3 or not (_is_number(words[0]) and _is_number(words[1]) and words[2] in ("0", "1")):
+            raise UserError(f"attributes/{path.name} line {line}: {text!r} is not 'image attribute 0|1 ...'")
+        found.append((int(words[0]), int(words[1]), words[2] == "1", line))
+    return found

@@ -1,0 +1,82 @@
+"""A folder with one folder of images per class, with or without a folder per split above them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from scob.data.images import ImageFiles, Root, image_names, skip_or_raise
+from scob.data.readers import no_such_split
+from scob.data.readers.text_lists import class_list, unknown_class
+from scob.data.split import ReadOptions, Split
+from scob.errors import UserError
+from scob.labels import PRESENT, Labels
+
+SPLIT_NAMES = ("train", "val", "valid", "validation", "test")
+
+
+def recognises(source: Path) -> bool:
+    """Whether some folder here holds images."""
+    if not source.is_dir():
+        return False
+    tops = [source / name for name in _split_folders(source)] or [source]
+    return any(image_names(folder) for top in tops for folder in _folders(top))
+
+
+def splits(source: Path) -> tuple[str, ...]:
+    """The split folders there are; without any, the whole source is 'train'."""
+    return _split_folders(source) or ("train",)
+
+
+def read(source: Path, split: str | None, options: ReadOptions) -> Split:
+    """Each image is known to show the class whose folder it is in, and nothing else is known of it."""
+    named = _split_folders(source)
+    if split is not None and split not in splits(source):
+        raise no_such_split(source, split, splits(source))
+    chosen = [split] if split and named else list(named) or [""]
+    # Classes come from every split, so that a class missing in one keeps its place.
+    found = sorted({folder.name for top in (named or ("",)) for folder in _folders(source / top)})
+    classes = class_list(source, options) or tuple(found)
+    column = {name: i for i, name in enumerate(classes)}
+    root = Root(source)
+    ids: list[str] = []
+    paths: list[str] = []
+    columns: list[int] = []
+    skipped: list[str] = []
+    for top in chosen:
+        for folder in _folders(source / top):
+            inside = f"{top}/{folder.name}" if top else folder.name
+            names = image_names(folder)
+            if names and folder.name not in column:
+                error = unknown_class(f"the folder {folder}", folder.name, classes)
+                skip_or_raise(error, options.skip_bad, skipped)
+                continue
+            for name in names:
+                try:
+                    paths.append(root.inside(f"{inside}/{name}", f"the folder {folder}"))
+                except UserError as error:
+                    skip_or_raise(error, options.skip_bad, skipped)
+                    continue
+                ids.append(f"{inside}/{name}")
+                columns.append(column[folder.name])
+    values = np.zeros((len(ids), len(classes)), np.int8)
+    values[np.arange(len(ids)), np.array(columns, dtype=np.int64)] = PRESENT
+    return Split(
+        name=split or "all",
+        labels=Labels(classes, tuple(ids), values, f"folders of {source.name}"),
+        images=ImageFiles(tuple(paths)),
+        skipped=tuple(skipped),
+    )
+
+
+def _folders(top: Path) -> list[Path]:
+    return sorted(path for path in top.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _split_folders(source: Path) -> tuple[str, ...]:
+    """Folders named like splits, when there is nothing else here and they hold folders themselves."""
+    names = [folder.name for folder in _folders(source)]
+    if not names or not set(names) <= set(SPLIT_NAMES):
+        return ()  # 'train' may be a class, too: then it stands among others
+    if not all(_folders(source / name) for name in names):
+        return ()
+    return tuple(name for name in SPLIT_NAMES if name in names)

@@ -1,0 +1,176 @@
+"""PASCAL VOC in its own layout: ImageSets, Annotations, JPEGImages and, where present, SegmentationClass."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from scob.data.images import ImageFiles, Root, skip_or_raise
+from scob.data.readers import no_such_split
+from scob.data.readers.text_lists import class_list, read_lines, unknown_class
+from scob.data.split import ObjectMasks, ReadOptions, Split
+from scob.errors import UserError
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+
+CLASSES = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
+    *(
+        "diningtable",
+        "dog",
+        "horse",
+        "motorbike",
+        "person",
+        "pottedplant",
+        "sheep",
+        "sofa",
+        "train",
+        "tvmonitor",
+    ),
+)
+EXPECTED_POSITIVES = 1.5
+VOID = 255
+
+
+def home(source: Path) -> Path | None:
+    """The folder that holds JPEGImages: `source`, or the one year below it or below its VOCdevkit."""
+    found = [
+        folder
+        for folder in (source, *sorted(source.glob("VOC2*")), *sorted(source.glob("VOCdevkit/VOC2*")))
+        if (folder / "JPEGImages").is_dir() and (folder / "ImageSets").is_dir()
+    ]
+    if len(found) > 1 and found[0] != source:
+        years = ", ".join(str(folder) for folder in found)
+        raise UserError(f"{source} holds several years; give one of {years}")
+    return found[0] if found else None
+
+
+def recognises(source: Path) -> bool:
+    """Whether there is a VOC year here."""
+    return source.is_dir() and home(source) is not None
+
+
+def splits(source: Path) -> tuple[str, ...]:
+    """The image lists of Main (else of Segmentation), less the per-class ones; others go by 'Folder/name'."""
+    folder = _home(source)
+    for kind in ("Main", "Segmentation"):
+        names = {path.stem for path in (folder / "ImageSets" / kind).glob("*.txt")}
+        # 'train' is also a class: 'train_train' is a per-class list like 'cat_train', 'train' itself is not.
+        lists = {name for name in names if name.rpartition("_")[2] not in names or "_" not in name}
+        if lists:
+            order = {"train": 0, "val": 1, "trainval": 2, "test": 3}
+            return tuple(sorted(lists, key=lambda name: (order.get(name, 9), name)))
+    return ()
+
+
+def read(source: Path, split: str | None, options: ReadOptions) -> Split:
+    """One split, or for None every image that is in any.
+
+    An object marked difficult counts as `options.difficult` says, unless another of its class is there.
+    """
+    folder = _home(source)
+    named = splits(source)
+    lists = [_list_file(folder, source, name, named) for name in ([split] if split else named)]
+    classes = class_list(folder, options) or CLASSES
+    images = Root(folder)
+    ids: dict[str, str] = {}
+    values: list[NDArray[np.int8]] = []
+    paths: list[str] = []
+    skipped: list[str] = []
+    for path in lists:
+        for number, line in read_lines(path):
+            where = f"{_short(path, folder)} line {number}"
+            name = line.split()[0]
+            try:
+                if name in ids:
+                    if split is None:
+                        continue  # trainval repeats train and val
+                    raise UserError(f"{where}: the image {name!r} already stands in {ids[name]}")
+                image = images.inside(f"JPEGImages/{name}.jpg", where)
+                row = _labels(folder, name, where, classes, options.difficult)
+            except UserError as error:
+                skip_or_raise(error, options.skip_bad, skipped)
+                continue
+            ids[name] = where
+            paths.append(image)
+            values.append(row)
+    table = np.stack(values) if values else np.zeros((0, len(classes)), np.int8)
+    masks = folder / "SegmentationClass"
+    return Split(
+        name=split or "all",
+        labels=Labels(classes, tuple(ids), table, "full"),
+        images=ImageFiles(tuple(paths), tuple(ids.values())),
+        masks=PaletteMasks(tuple(str(masks / f"{i}.png") for i in ids), len(classes)) if masks.is_dir() else None,
+        skipped=tuple(skipped),
+        expected_positives=EXPECTED_POSITIVES if classes == CLASSES else None,
+    )
+
+
+def _home(source: Path) -> Path:
+    folder = home(source)
+    if folder is None:
+        raise UserError(f"{source} is not in the layout of VOC: it has no JPEGImages and ImageSets")
+    return folder
+
+
+def _list_file(folder: Path, source: Path, split: str, named: tuple[str, ...]) -> Path:
+    kind, _, name = split.rpartition("/")
+    kinds = [kind] if kind else ["Main", "Segmentation"]
+    for each in kinds:
+        path = folder / "ImageSets" / each / f"{name}.txt"
+        if ".." not in split and path.is_file():
+            return path
+    raise no_such_split(source, split, named)
+
+
+def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], difficult: str) -> NDArray[np.int8]:
+    """(L,) what the annotation says of one image."""
+    path = folder / "Annotations" / f"{name}.xml"
+    try:
+        tree = ElementTree.parse(path)
+    except FileNotFoundError:
+        raise UserError(f"{where}: there is no annotation {_short(path, folder)}") from None
+    except (ElementTree.ParseError, OSError, ValueError, LookupError) as error:  # the last: an encoding nobody knows
+        raise UserError(f"{where}: the annotation {_short(path, folder)} cannot be read ({error})") from None
+    row = np.full(len(classes), ABSENT, np.int8)
+    for thing in tree.iterfind("object"):
+        label = (thing.findtext("name") or "").strip()
+        if label not in classes:
+            raise unknown_class(f"{where}, {_short(path, folder)}", label, classes)
+        index = classes.index(label)
+        if (thing.findtext("difficult") or "0").strip() != "1" or difficult == "positive":
+            row[index] = PRESENT
+        elif difficult == "ignore" and row[index] != PRESENT:
+            row[index] = UNKNOWN
+    return row
+
+
+def _short(path: Path, folder: Path) -> str:
+    return os.path.relpath(path, folder.parent)
+
+
+@dataclass(frozen=True)
+class PaletteMasks:
+    """PNG masks whose pixel is the class number counted from 1, 0 for background and 255 for void."""
+
+    paths: tuple[str, ...]
+    classes: int
+
+    def load(self, index: int) -> ObjectMasks | None:
+        path = Path(self.paths[index])
+        if not path.is_file():
+            return None
+        try:
+            with Image.open(path) as image:
+                if image.mode not in ("P", "L"):
+                    raise UserError(f"{path}: a mask must be a palette or grey PNG, not {image.mode}")
+                numbers = np.asarray(image)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise UserError(f"{path}: the mask is damaged ({error})") from error
+        found = [int(n) for n in np.unique(numbers) if n not in (0, VOID)]
+        if found and max(found) > self.classes:
+            raise UserError(f"{path}: the mask names class {max(found)}, but there are {self.classes}")
+        return ObjectMasks({n - 1: numbers == n for n in found}, numbers == VOID)

@@ -1,0 +1,1 @@
+"""The embedded data set: scenes drawn by code."""

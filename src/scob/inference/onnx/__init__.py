@@ -1,0 +1,1 @@
+"""One file that predicts without torch."""

@@ -1,0 +1,265 @@
+"""A model as one ONNX file: pixels in, probabilities out, with everything a reader needs in its metadata.
+
+The file is compared with the torch model before it gets its name; one that differs is refused.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from scob.data.find_images import find_images
+from scob.data.images import decode
+from scob.data.readers import open_complete
+from scob.data.split import ReadOptions, Split
+from scob.errors import UserError
+from scob.files import sync_folder
+from scob.inference.onnx.quantise import quantise, quiet
+from scob.inference.onnx.runtime import FORMAT, INPUT, OUTPUT, OnnxModel
+from scob.inference.predict import Progress, Scob, find_model
+
+OPSET = 17
+TOLERANCE = 1e-3
+CALIBRATION_IMAGES = 128
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and how far it is from torch: the greatest difference of a probability, and of mAP."""
+
+    path: Path
+    bytes: int
+    difference: float
+    int8: bool = False
+    int8_difference: float | None = None
+    map_torch: float | None = None
+    map_exported: float | None = None
+
+
+class Deployed(nn.Module):
+    """A network with its normalisation before it and a sigmoid after it: uint8 (B, 3, S, S) -> (B, L)."""
+
+    def __init__(self, scob: Scob) -> None:
+        super().__init__()
+        self.network = scob.network
+        self.register_buffer("mean", 255 * torch.tensor(scob.card.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", 255 * torch.tensor(scob.card.std).view(1, 3, 1, 1))
+        self.mean: Tensor
+        self.std: Tensor
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        found: Tensor = self.network((pixels.float() - self.mean) / self.std).sigmoid()
+        return found
+
+
+def metadata(scob: Scob, int8: bool) -> dict[str, str]:
+    """What the file says of itself."""
+    card = scob.card
+    preprocessing = {
+        "size": card.size,
+        "colour": "RGB, EXIF rotation applied, transparency on white",
+        "resize": "bilinear with antialiasing (Pillow's BILINEAR) to size x size, the aspect ratio not kept",
+        "input": f"{INPUT}: uint8, batch x 3 x size x size, values 0 to 255; normalisation is inside the graph",
+        "output": f"{OUTPUT}: float32, batch x classes, probabilities",
+        "mean": card.mean,
+        "std": card.std,
+    }
+    return {
+        "format": FORMAT,
+        "classes": json.dumps(card.classes),
+        "thresholds": json.dumps(card.thresholds),
+        "preprocessing": json.dumps(preprocessing),
+        "method": card.method,
+        "backbone": card.backbone_name,
+        "labels": json.dumps(card.labels),
+        "precision": "int8" if int8 else "fp32",
+    }
+
+
+def export(
+    model: str | Path,
+    out: Path | None = None,
+    format: str = "onnx",
+    int8: bool = False,
+    calibration: Sequence[str | Path] = (),
+    source: str = "",
+    split: str | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
+) -> Exported:
+    """`scob export`: write one .onnx file, checked against torch; returns what was measured.
+
+    int8 needs `calibration` images (any, without labels); a run's own serve where none are given. With a labelled
+    `source` (and its `split`), mAP of the torch model and of the file are measured on it.
+    """
+    if format != "onnx":
+        raise UserError(f"there is no export format {format!r}: use onnx")
+    for needed in ("onnx", "onnxscript", "onnxruntime"):
+        if not _importable(needed):
+            raise UserError(f"exporting needs {needed}: pip install 'scob[onnx]'")
+    place = find_model(model)
+    if place.suffix == ".onnx":
+        raise UserError(f"{place} is an ONNX file already; export its model folder")
+    is_run = (Path(model) / "config.yaml").is_file()
+    if int8 and not calibration and not is_run:
+        raise UserError("--int8 needs images to calibrate on: --calibration FOLDER (a hundred are enough, unlabelled)")
+    scob = Scob.from_pretrained(place, "cpu")
+    # Read before anything is exported: it may not be there, or not be fully labelled.
+    labelled = open_complete(source, split, ReadOptions(classes=scob.classes)) if source else None
+    target = out or place / ("model-int8.onnx" if int8 else "model.onnx")
+    samples = noise(scob.size)
+    if calibration:
+        samples = calibration_pixels(calibration, scob.size)
+    elif int8:
+        samples = training_pixels(Path(model), scob.size)
+    with partial_file(target) as plain:
+        write_onnx(scob, plain)
+        difference = compare(scob, plain, samples[:4])
+        if not difference <= tolerance:
+            raise UserError(
+                f"the exported file differs from torch by {difference:.2g} in a probability (allowed: {tolerance:g}); "
+                f"{target} was not written"
+            )
+        result = Exported(target, plain.stat().st_size, difference)
+        if int8:
+            with partial_file(target.with_name(f"{target.name}.int8")) as small:
+                quantise(plain, small, samples)
+                write_metadata(small, metadata(scob, True))
+                os.replace(small, plain)  # noqa: PTH105 (the one file that stays)
+            result = Exported(target, plain.stat().st_size, difference, True, compare(scob, plain, samples[:4]))
+        if labelled is not None:
+            before, after = measure(scob, OnnxModel(plain, device="cpu"), labelled, progress)
+            result = Exported(target, result.bytes, difference, int8, result.int8_difference, before, after)
+        plain.replace(target)
+        sync_folder(target.parent)
+    return result
+
+
+def write_onnx(scob: Scob, path: Path) -> None:
+    """Trace the network for any batch size and write it with its metadata."""
+    deployed = Deployed(scob).eval()
+    # The tracer turns NCHW code into NCHW operators; weights in channels-last order would only confuse it.
+    deployed = deployed.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    example = torch.zeros((2, 3, scob.size, scob.size), dtype=torch.uint8)
+    names: dict[str, Any] = {"input_names": [INPUT], "output_names": [OUTPUT], "opset_version": OPSET}
+    try:
+        with quiet(), torch.no_grad():
+            try:
+                # The older exporter does in half a second what the newer one does in ten; what it traces is checked.
+                axes = {INPUT: {0: "batch"}, OUTPUT: {0: "batch"}}
+                torch.onnx.export(deployed, (example,), str(path), dynamo=False, dynamic_axes=axes, **names)
+            except Exception:  # it knows fewer operators, and will be gone one day
+                shapes = {"pixels": {0: torch.export.Dim("batch", min=1, max=65536)}}
+                torch.onnx.export(
+                    deployed, (example,), str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, **names
+                )
+    except Exception as error:  # the exporter raises a kind of its own for each stage
+        raise UserError(f"this model cannot be exported to ONNX: {_first_line(error)}") from error
+    write_metadata(path, metadata(scob, False))
+    scob.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def write_metadata(path: Path, properties: dict[str, str]) -> None:
+    """Write metadata into an ONNX file."""
+    import onnx
+
+    proto = onnx.load(str(path))
+    onnx.helper.set_model_props(proto, properties)
+    onnx.save(proto, str(path))
+
+
+def compare(scob: Scob, path: Path, samples: NDArray[np.uint8]) -> float:
+    """The greatest difference between a probability of the file and of torch, for a batch of one and of all."""
+    exported = OnnxModel(path, device="cpu")
+    greatest = 0.0
+    for pixels in (samples[:1], samples):
+        difference = np.abs(exported.scores(pixels) - scob.scores(pixels)).max()
+        greatest = max(greatest, float(difference) if np.isfinite(difference) else np.inf)
+    return greatest
+
+
+def measure(
+    scob: Scob, exported: OnnxModel, data: Split, progress: Progress | None = None, batch: int = 16
+) -> tuple[float, float]:
+    """mAP of both on a labelled split."""
+    from scob.training.metrics import mean_average_precision
+
+    found: tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]] = ([], [])
+    for start in range(0, len(data), batch):
+        rows = range(start, min(start + batch, len(data)))
+        pixels = np.stack([data.images.load(row, scob.size) for row in rows])
+        found[0].append(scob.scores(pixels))
+        found[1].append(exported.scores(pixels))
+        if progress is not None:
+            progress(rows.stop, len(data))
+    torch_map, onnx_map = (mean_average_precision(np.concatenate(f), data.labels.values) for f in found)
+    return torch_map, onnx_map
+
+
+def calibration_pixels(images: Sequence[str | Path], size: int) -> NDArray[np.uint8]:
+    """At most `CALIBRATION_IMAGES` images, evenly taken from those given: (N, S, S, 3)."""
+    paths = find_images(images).paths
+    return some_pixels(len(paths), lambda row: decode(paths[row], size))
+
+
+def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
+    """The same from a run's own images."""
+    from scob.training.build import listed_images
+    from scob.training.run_folder import RunFolder
+    from scob.training.train import known_methods
+
+    try:
+        images = listed_images(RunFolder(run).read_config(known_methods())).images
+    except UserError as error:
+        raise UserError(f"{error} (to calibrate on other images: --calibration FOLDER)") from error
+    return some_pixels(len(images), lambda row: images.load(row, size))
+
+
+def some_pixels(count: int, load: Callable[[int], NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """At most `CALIBRATION_IMAGES` of `count` images."""
+    found = []
+    for row in np.linspace(0, count - 1, min(count, CALIBRATION_IMAGES)).astype(int):
+        with contextlib.suppress(UserError):  # a broken image calibrates nothing
+            found.append(load(int(row)))
+    if not found:
+        raise UserError(f"none of the {count} calibration images can be read")
+    return np.stack(found)
+
+
+def noise(size: int) -> NDArray[np.uint8]:
+    """Pictures to compare with where none are given: a ramp, and noise."""
+    ramp = np.broadcast_to(np.linspace(0, 255, size).astype(np.uint8)[None, :, None], (size, size, 3))
+    random = np.random.default_rng(0).integers(0, 256, (3, size, size, 3), dtype=np.uint8)
+    return np.concatenate((ramp[None], random))
+
+
+@contextlib.contextmanager
+def partial_file(target: Path) -> Iterator[Path]:
+    """A file beside `target` to write to, gone afterwards."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch()
+        yield beside
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _importable(name: str) -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec(name) is not None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

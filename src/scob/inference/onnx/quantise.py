@@ -1,0 +1,142 @@
+"""An exported network in 8 bits: convolutions and linear layers after calibration on images; attention stays in 32."""
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.inference.onnx.runtime import INPUT
+
+# With Relu among them a convolution's output has one scale, from zero on, and the Relu itself disappears.
+QUANTISED = ("Conv", "Gemm", "MatMul", "Add", "MaxPool", "Relu")
+
+
+def quantise(plain: Path, small: Path, samples: NDArray[np.uint8]) -> None:
+    """Static int8 (QDQ, a scale a channel for weights); softmax, layer norms and attention products stay fp32."""
+    import onnx
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        CalibrationMethod,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Samples(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.rest = iter(samples)
+
+        def get_next(self) -> dict[str, NDArray[np.uint8]] | None:
+            pixels = next(self.rest, None)
+            return None if pixels is None else {INPUT: np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]}
+
+    prepared = small.with_name(f"{small.name}.prepared")
+    try:
+        with quiet():
+            proto = onnx.load(str(plain))
+            linear_as_convolution(proto)
+            onnx.save(proto, str(prepared))
+            quant_pre_process(str(prepared), str(prepared), skip_symbolic_shape=True)
+            graph = onnx.load(str(prepared)).graph
+            quantize_static(
+                str(prepared), str(small), Samples(), quant_format=QuantFormat.QDQ, per_channel=True,
+                activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=list(QUANTISED),
+                calibrate_method=CalibrationMethod.MinMax, nodes_to_exclude=kept_whole(graph),
+                # Seven bits for weights: a CPU without VNNI adds pairs of products in 16 bits, which would overflow.
+                reduce_range=True, extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
+            )  # fmt: skip
+    finally:
+        prepared.unlink(missing_ok=True)
+
+
+def linear_as_convolution(model: Any) -> None:
+    """Write the linear layers of the transformers, x (B, N, K) @ W (K, M) + b, as 1 x 1 convolutions over N cells.
+
+    The same products, but onnxruntime's 8-bit convolution works in blocks and adds the bias on the way, where its
+    matrix product writes all sums in 32 bits first: a fifth faster. A Relu behind moves inside, to share the scale.
+    A layer that reads a transposed feature map stays as it is: it would be transposed once more.
+    """
+    from onnx import numpy_helper, shape_inference
+    from onnx.helper import make_node
+
+    graph = model.graph
+    fixed = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
+    known = shape_inference.infer_shapes(model).graph.value_info
+    rank = {value.name: len(value.type.tensor_type.shape.dim) for value in known}
+    maker = {output: node.op_type for node in graph.node for output in node.output}
+    readers: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+
+    results = {output.name for output in graph.output}
+
+    def only_reader(name: str, kind: str) -> list[Any]:
+        found = readers.get(name, [])
+        return found if len(found) == 1 and found[0].op_type == kind and name not in results else []
+
+    nothing = np.empty(0)
+    nodes: list[Any] = []
+    merged: set[str] = set()  # nodes, by what they make
+    for node in graph.node:
+        if node.output[0] in merged:
+            continue
+        weight = fixed.get(node.input[1], nothing) if node.op_type == "MatMul" else nothing
+        linear = weight.ndim == 2 and rank.get(node.output[0]) == 3
+        adds = only_reader(node.output[0], "Add") if linear else []
+        biases = [n for add in adds for n in add.input if n in fixed and fixed[n].shape == weight.shape[1:]]
+        if not biases or maker.get(node.input[0]) == "Transpose":
+            nodes.append(node)
+            continue
+        relus = only_reader(adds[0].output[0], "Relu")
+        merged |= {end.output[0] for end in adds + relus}
+        at = node.output[0]
+        kernel = np.ascontiguousarray(weight.T)[:, :, None, None]
+        graph.initializer.append(numpy_helper.from_array(kernel, f"{at}/kernel"))
+        graph.initializer.append(numpy_helper.from_array(np.array([2], np.int64), f"{at}/axis"))
+        steps = [
+            ("Unsqueeze", [node.input[0], f"{at}/axis"], f"{at}/cells", {}),
+            ("Transpose", [f"{at}/cells"], f"{at}/channels", {"perm": [0, 3, 1, 2]}),
+            ("Conv", [f"{at}/channels", f"{at}/kernel", biases[0]], f"{at}/conv", {}),
+            *(("Relu", [f"{at}/conv"], f"{at}/relu", {}) for _ in relus),
+            ("Transpose", [f"{at}/relu" if relus else f"{at}/conv"], f"{at}/back", {"perm": [0, 2, 3, 1]}),
+            ("Squeeze", [f"{at}/back", f"{at}/axis"], (relus or adds)[0].output[0], {}),
+        ]
+        nodes += [make_node(kind, read, [made], f"{at}/{kind}/{made}", **how) for kind, read, made, how in steps]
+    used = {name for node in nodes for name in node.input}
+    weights = [initializer for initializer in graph.initializer if initializer.name in used]
+    for field, content in ((graph.node, nodes), (graph.initializer, weights)):
+        del field[:]
+        field.extend(content)
+
+
+def kept_whole(graph: Any) -> list[str]:
+    """Nodes that stay in fp32: all products of two activations (attention), and everything after the backbone's pools
+    that is small and decides (the classifier)."""
+    fixed = {initializer.name for initializer in graph.initializer}
+    kept = [n.name for n in graph.node if n.op_type in ("MatMul", "Add") and not any(i in fixed for i in n.input)]
+    convolved = {o for n in graph.node if n.op_type in ("Conv", "Relu") for o in n.output}
+    # The residual additions of the backbone join two convolutions and gain from int8.
+    residual = {n.name for n in graph.node if n.op_type == "Add" and all(i in convolved for i in n.input)}
+    classifier = [n.name for n in graph.node if n.op_type == "Gemm"]
+    return [name for name in kept if name not in residual] + classifier
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """The exporters speak to their developers."""
+    before, nowhere = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,226 @@
+"""One threshold a class, from what is known: the known positives and the label estimator. No full labels are needed.
+
+At a threshold t, recall R(t) is the share of a class's known positives that reach it, P(t) the share of all images that
+do, and the prevalence pi comes from the estimator (or, without one, the scores). F1 = 2 R pi / (P + pi),
+and the threshold with the highest F1 is taken.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.data.split import Split
+from scob.errors import UserError
+from scob.files import write_atomically
+from scob.inference.plots import calibration_curves, save_figure
+from scob.inference.predict import Progress, Scob
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.training.build import Data, load_data
+from scob.training.estimates import load_estimates
+from scob.training.metrics import Calibration, calibration
+from scob.training.model_folder import ModelCard, describe
+from scob.training.run_folder import RunFolder
+
+Floats = NDArray[np.float32]
+FEW = 5  # known positives below which a class takes the threshold of all classes together
+HELD = 8  # held-out positives from which recall is measured on those alone
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything a run knows of its own images: train and holdout together."""
+
+    split: Split
+    observed: Labels
+    held: NDArray[np.bool_]
+    estimates: Floats | None
+    k: float
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The thresholds of a run and what they rest on."""
+
+    classes: tuple[str, ...]
+    thresholds: tuple[float, ...]
+    positives: tuple[int, ...]
+    expected_f1: tuple[float, ...]
+    prevalence: tuple[float, ...]
+    pooled: tuple[bool, ...]
+    figures: tuple[Path, ...] = ()
+
+
+def open_run(folder: Path) -> tuple[RunFolder, Known]:
+    """The images, observed labels and estimates of a finished run."""
+    from scob.training.train import known_methods
+
+    run = RunFolder(folder)
+    config = run.read_config(known_methods())
+    run.summary()  # a sentence for a run that is not finished
+    # The label file of the run is what it saw, whatever has become of the file or the draw it came from.
+    config = config.model_copy(update={"labels": config.labels.model_copy(update={"file": str(run.labels_file)})})
+    data = load_data(config, latecomers=False)
+    return run, known_of(data, run)
+
+
+def known_of(data: Data, run: RunFolder) -> Known:
+    """Train and holdout put together again."""
+    from scob.data.split import ChosenImages
+
+    drawn = data.drawn
+    place = {name: row for row, name in enumerate(drawn.images)}
+    held = np.zeros(len(drawn), dtype=bool)
+    if data.holdout is not None:
+        held[[place[name] for name in data.holdout.labels.images]] = True
+    images = data.train.images
+    # `load_data` selects train and holdout from one split: its images lie below the selection.
+    whole = replace(
+        data.train,
+        labels=drawn,
+        images=images.images if isinstance(images, ChosenImages) and data.holdout is not None else images,
+        masks=None,
+    )
+    return Known(whole, drawn, held, load_estimates(run.path, drawn.images, drawn.classes), data.k)
+
+
+def score_split(scob: Scob, split: Split, batch: int = 16, progress: Progress | None = None) -> Floats:
+    """Probabilities (N, L) of a split, decoded ahead of the model."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    found: list[Floats] = []
+    starts = list(range(0, len(split), batch))
+
+    def load(start: int) -> NDArray[np.uint8]:
+        rows = range(start, min(start + batch, len(split)))
+        return np.stack([split.images.load(row, scob.size) for row in rows])
+
+    with ThreadPoolExecutor(2, "scob-decode") as pool:
+        coming = [pool.submit(load, start) for start in starts[:3]]
+        for number, start in enumerate(starts):
+            pixels = coming.pop(0).result()
+            if number + 3 < len(starts):
+                coming.append(pool.submit(load, starts[number + 3]))
+            found.append(scob.scores(pixels))
+            if progress is not None:
+                progress(min(start + batch, len(split)), len(split))
+    return np.concatenate(found)
+
+
+def expected_labels(scores: Floats, known: Known) -> Floats:
+    """(N, L) in [0, 1]: known entries as they are, the others by the estimator; by the scores where there is none.
+
+    What is only believed is scaled down where it would give an image more than the k positives that the run assumed:
+    an estimator that has moved little still stands near one half.
+    """
+    values = known.observed.values
+    believed = scores
+    if known.estimates is not None:
+        believed = np.where(np.isnan(known.estimates), scores, known.estimates)
+    believed = np.where(values == UNKNOWN, believed, 0.0)
+    certain = float((values == PRESENT).sum(axis=1).mean())
+    room = max(0.05 * known.k, known.k - certain)
+    believed = believed * min(1.0, room / max(1e-6, float(believed.sum(axis=1).mean())))
+    return np.asarray(np.where(values == PRESENT, 1.0, believed), dtype=np.float32)
+
+
+def best_threshold(positive: Floats, everything: Floats, prevalence: float) -> tuple[float, float]:
+    """The threshold with the highest expected F1, and that F1: positive (P,) and everything (N,) are scores."""
+    candidates = np.unique(positive)
+    recall = 1 - np.searchsorted(np.sort(positive), candidates, side="left") / len(positive)
+    share = 1 - np.searchsorted(np.sort(everything), candidates, side="left") / len(everything)
+    f1 = 2 * recall * prevalence / np.maximum(1e-12, share + prevalence)
+    best = int(f1.argmax())
+    # Half-way to the next lower score: the same decisions here, and not on the edge of one image's score elsewhere.
+    below = everything[everything < candidates[best]]
+    lower = float(below.max()) if len(below) else 0.0
+    return (float(candidates[best]) + lower) / 2, float(min(1.0, f1[best]))
+
+
+def choose_thresholds(scores: Floats, known: Known) -> Chosen:
+    """One threshold a class from scores (N, L)."""
+    values = known.observed.values
+    present = values == PRESENT
+    if not present.any():
+        raise UserError("no positive label is known: there is nothing to choose thresholds by")
+    prevalence = expected_labels(scores, known).mean(axis=0)
+    pooled, _ = best_threshold(scores[present], scores.ravel(), float(prevalence.mean()))
+    limits, expected, shared = [], [], []
+    for c in range(scores.shape[1]):
+        mine = present[:, c]
+        if mine.sum() < FEW:
+            limits.append(pooled)
+            expected.append(float("nan"))
+            shared.append(True)
+            continue
+        held = mine & known.held
+        # Scores of images that were trained on are too high; a class with enough held-out ones goes by those.
+        chosen = held if held.sum() >= HELD else mine
+        limit, f1 = best_threshold(scores[chosen, c], scores[:, c], float(prevalence[c]))
+        limits.append(limit)
+        expected.append(f1)
+        shared.append(False)
+    clipped = np.clip(limits, 0.01, 0.99)
+    return Chosen(
+        known.observed.classes,
+        tuple(round(float(t), 4) for t in clipped),
+        tuple(int(n) for n in present.sum(axis=0)),
+        tuple(expected),
+        tuple(float(p) for p in prevalence),
+        tuple(shared),
+    )
+
+
+def soft_calibration(scores: Floats, expected: Floats, bins: int = BINS) -> Calibration:
+    """Calibration against expected labels in [0, 1] instead of certain ones."""
+    s, e = scores.ravel().astype(np.float64), expected.ravel().astype(np.float64)
+    place = np.minimum((s * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(place, minlength=bins)
+    share = np.maximum(1, counts)
+    return Calibration(
+        np.bincount(place, s, bins) / share, np.bincount(place, e, bins) / share, counts.astype(np.int64)
+    )
+
+
+def calibration_figures(folder: Path, scores: Floats, known: Known) -> tuple[Path, ...]:
+    """How far the scores are probabilities, by what the estimator expects and by what is certain."""
+    curves = {"by the estimator" if known.estimates is not None else "by k": soft_calibration(
+        scores, expected_labels(scores, known))}  # fmt: skip
+    certain = known.observed.values
+    if (certain == PRESENT).any() and (certain == ABSENT).any():
+        curves["where labels are known"] = calibration(scores, certain, BINS)
+    if known.held.any() and not known.held.all():
+        part = replace(
+            known,
+            observed=known.observed.select(np.flatnonzero(known.held)),
+            estimates=None if known.estimates is None else known.estimates[known.held],
+        )
+        curves["held-out images"] = soft_calibration(scores[known.held], expected_labels(scores[known.held], part))
+    return save_figure(calibration_curves(curves), folder / "calibration")
+
+
+def store_thresholds(folder: Path, thresholds: tuple[float, ...]) -> None:
+    """Put thresholds into a model folder."""
+    card = ModelCard.read(folder)
+    card.thresholds = thresholds
+    write_atomically(folder / "config.json", card.to_json())
+    write_atomically(folder / "README.md", describe(card))
+
+
+def thresholds(
+    run: str | Path, device: str = "auto", progress: Callable[[int, int], None] | None = None, figures: bool = True
+) -> Chosen:
+    """`scob thresholds`: choose a threshold a class, draw the calibration, store them in the run's model folder."""
+    folder, known = open_run(Path(run))
+    scob = Scob.from_pretrained(folder.model, device)
+    if scob.classes != known.observed.classes:
+        raise UserError(f"the model in {folder.model} has other classes than the run's labels")
+    scores = score_split(scob, known.split, progress=progress)
+    chosen = choose_thresholds(scores, known)
+    if figures:
+        chosen = replace(chosen, figures=calibration_figures(folder.path / "thresholds", scores, known))
+    store_thresholds(folder.model, chosen.thresholds)
+    return chosen

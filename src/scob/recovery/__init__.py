@@ -1,0 +1,1 @@
+"""Missing labels: suggested, reviewed by a person, and taken back into training."""

@@ -1,0 +1,183 @@
+"""A person's decisions, back into the labels that the next training learns from."""
+
+import csv
+import hashlib
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scob.config import nearest
+from scob.errors import UserError
+from scob.files import csv_text, free_path, write_atomically
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.recovery.decisions import HEADER
+from scob.recovery.suggestion import SUGGESTIONS, Pair, read_queue
+from scob.training.run_folder import RunFolder
+
+REVIEWED_LABELS = "labels-reviewed.safetensors"
+REVIEWED_TABLE = "labels-reviewed.csv"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A label file with a person's decisions in it; `run` is the run whose labels are in it, too."""
+
+    path: Path
+    run: Path | None
+    confirmed: int
+    rejected: int
+    changed: int
+    fingerprint: str
+    table: bool  # for `scob train --images`; else for `labels.file=`
+
+
+def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) -> Imported:
+    """`scob recover RUN --import reviewed.csv`: the run's labels with a person's +1 and -1 laid upon them.
+
+    The file (RUN/labels-reviewed.safetensors) is what `labels.file=` of the next training takes. `run` may also be a
+    folder of suggestions; if they are for images that were never trained on, see `import_for_new_images`.
+    """
+    folder = RunFolder(Path(run))
+    if (folder.path / SUGGESTIONS).is_file() and not folder.labels_file.exists():
+        above = run_above(folder.path)
+        if above is None or folder.path.resolve().name != "recovered":
+            return import_for_new_images(folder.path, reviewed, out)
+        folder = RunFolder(above)
+    labels = folder.labels()
+    rows = {name: row for row, name in enumerate(labels.images)}
+    columns = {name: c for c, name in enumerate(labels.classes)}
+    decided = decisions(reviewed, rows, columns, f"in the run {folder.path}")
+    values, changed = labels.values.copy(), 0
+    for (image, label), state in decided.items():
+        place = rows[image], columns[label]
+        changed += bool(values[place] not in (UNKNOWN, state))
+        values[place] = state
+    path = out or folder.path / REVIEWED_LABELS
+    made = Labels(labels.classes, labels.images, values, f"{labels.origin}, {len(decided)} reviewed")
+    return _imported(path, folder.path, decided, changed, made.save(path))
+
+
+def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None) -> Imported:
+    """Decisions about images that a run had not seen, as a table that `scob train --images` takes.
+
+    The table (labels-reviewed.csv) lists the run's own images and labels as well, if `folder` lies in the run and its
+    images are files. It stands above all of them, because a table names images below itself, and never among the
+    run's data, which it would change.
+    """
+    queue, run = read_queue(folder), run_above(folder)
+    classes, states, source = own_labels(RunFolder(run)) if run is not None else ((), {}, None)
+    classes = classes or tuple(sorted({s.label for s in queue.suggestions}))
+    decided = decisions(reviewed, queue.files, classes, f"among the suggestions of {folder}", paths=True)
+    changed = 0
+    for (image, label), state in decided.items():
+        said = states.setdefault(os.path.realpath(queue.files.get(image, image)), {})
+        changed += said.get(label, state) != state
+        said[label] = state
+    path = table_above(states, source, out)
+    rows: list[tuple[str, ...]] = []
+    for file, said in states.items():
+        name = os.path.relpath(file, os.path.realpath(path.parent))
+        rows += [(name, label, f"{state:+d}") for label, state in said.items()] or [(name, "", "")]
+    for cell in {cell for row in rows for cell in row}:
+        if cell != cell.strip() or any(ord(sign) < 32 or "\ud800" <= sign <= "\udfff" for sign in cell):
+            raise UserError(f"the name {cell!r} cannot stand in a table: rename it (UTF-8, no blank at either end)")
+    content = csv_text([HEADER, *rows]).encode()
+    write_atomically(path, content)
+    return _imported(path, run, decided, changed, hashlib.sha256(content).hexdigest(), table=True)
+
+
+def run_above(folder: Path) -> Path | None:
+    """The run that a folder of suggestions lies in, as it was named where that is possible."""
+    run = folder.resolve().parent
+    if not RunFolder(run).labels_file.exists():
+        return None
+    return folder.parent if folder.parent.resolve() == run else run
+
+
+def own_labels(run: RunFolder) -> tuple[tuple[str, ...], dict[str, dict[str, int]], Path | None]:
+    """Classes of a run, what it knows by the file of each image (nothing, if they are not files), and its folder."""
+    from scob.recovery.exchange import image_paths
+    from scob.training.build import listed_images
+    from scob.training.train import known_methods
+
+    config, labels = run.read_config(known_methods()), run.labels()
+    files = image_paths(listed_images(config)) or {}
+    states = {
+        os.path.realpath(files[image]): {labels.classes[c]: int(line[c]) for c in np.flatnonzero(line)}
+        for image, line in zip(labels.images, labels.values, strict=True)
+        if image in files
+    }
+    source = Path(config.data.source)
+    return labels.classes, states, source.resolve() if source.is_dir() else None
+
+
+def table_above(files: Iterable[str], source: Path | None, out: Path | None) -> Path:
+    """Where a table of these files may stand: at `out`, else in the lowest folder that holds them all."""
+    home = Path(os.path.commonpath([os.path.dirname(file) for file in files]))  # noqa: PTH120
+    if source is not None and home.is_relative_to(source):
+        home = source.parent
+    if out is None and home == Path(home.anchor):
+        raise UserError("the images have no folder in common that a table could stand in: bring them below one folder")
+    if out is None:
+        return free_path(Path(os.path.relpath(home)) / REVIEWED_TABLE)
+    place = Path(os.path.realpath(out))
+    if out.suffix.lower() != ".csv" or not home.is_relative_to(place.parent):
+        raise UserError(f"{out} must end in .csv and stand in {home} or above it: a table names images below itself")
+    return out
+
+
+def _imported(
+    path: Path, run: Path | None, decided: dict[Pair, int], changed: int, fingerprint: str, table: bool = False
+) -> Imported:
+    said = list(decided.values())
+    return Imported(path, run, said.count(PRESENT), said.count(ABSENT), changed, fingerprint, table)
+
+
+def decisions(
+    reviewed: Path, images: Collection[str], classes: Collection[str], where_else: str, paths: bool = False
+) -> dict[Pair, int]:
+    """What a reviewed.csv says of (image, class), checked against the images and classes there are.
+
+    With `paths` an image may also be a file: earlier decisions can be about one that is not suggested any more.
+    """
+    found: dict[Pair, int] = {}
+    for number, image, label, state in read_reviewed(reviewed):
+        where = f"{reviewed} row {number}"
+        if image not in images and not (paths and Path(image).is_file()):
+            raise UserError(f"{where}: the image {image!r} is not {where_else}.{nearest(image, images)}")
+        if label not in classes:
+            raise UserError(f"{where}: there is no class {label!r}.{nearest(label, classes)}")
+        if found.setdefault((image, label), state) != state:
+            raise UserError(f"{where}: {image!r} has {label!r} both confirmed and rejected; remove one of the two")
+    if not found:
+        raise UserError(f"{reviewed} holds no decision: review some suggestions first, with scob review")
+    return found
+
+
+def read_reviewed(path: Path) -> list[tuple[int, str, str, int]]:
+    """(row number, image, label, state) of a reviewed.csv."""
+    states = {"+1": PRESENT, "1": PRESENT, "present": PRESENT, "-1": ABSENT, "absent": ABSENT}
+    try:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            lines = list(csv.reader(file, strict=True))
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}") from None
+    except (OSError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read as CSV: {error}") from error
+    head = [cell.strip().lower() for cell in lines[0]] if lines else []
+    if head[:3] != ["image", "label", "state"]:
+        raise UserError(f"{path}: its first line must be image,label,state, as scob review writes it")
+    found: list[tuple[int, str, str, int]] = []
+    for number, cells in enumerate(lines[1:], 2):
+        if not any(cells):
+            continue
+        if len(cells) < 3:
+            raise UserError(f"{path} row {number}: it has {len(cells)} cells, not image,label,state")
+        state = cells[2].strip().lower()
+        if state not in states:
+            raise UserError(f"{path} row {number}: {cells[2]!r} is no state; write +1 (confirmed) or -1 (rejected)")
+        found.append((number, cells[0], cells[1], states[state]))
+    return found

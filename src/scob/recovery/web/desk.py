@@ -1,0 +1,137 @@
+"""What the review page asks and says, as plain data: the queue, one suggestion, what changed, a decision."""
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from scob.recovery import decisions as store
+from scob.recovery.suggestion import Pair, Queue
+
+
+class Refused(Exception):
+    """A request that is answered with a status and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Desk:
+    """What the routes ask of the queue and the log, as plain data."""
+
+    def __init__(self, queue: Queue, log: store.DecisionLog) -> None:
+        self.queue = queue
+        self.log = log
+        self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
+        self.image_number = {image: i for i, image in enumerate(queue.images)}
+        self.written: tuple[int, store.Decision | None] | None = None
+
+    def overview(self) -> dict[str, Any]:
+        """All suggestions in columns, small enough to send whole: the page filters by itself."""
+        self.log.refresh()
+        suggestions = self.queue.suggestions
+        classes = sorted({s.label for s in suggestions}, key=lambda name: (name.casefold(), name))
+        position = {name: i for i, name in enumerate(classes)}
+        state = self.log.state()
+        home = self.queue.folder.resolve()
+        return {
+            "queue": self.queue.fingerprint,
+            "home": hashlib.sha256(str(home).encode(errors="replace")).hexdigest()[:12],
+            "folder": home.parent.name if home.name == "recovered" else home.name,
+            "seen": len(self.log.lines),
+            "classes": classes,
+            "class": [position[s.label] for s in suggestions],
+            "images": self.queue.images,
+            "image": [self.image_number[s.image] for s in suggestions],
+            "confidence": [round(s.confidence, 4) for s in suggestions],
+            "decision": [state.get((s.image, s.label)) for s in suggestions],
+        }
+
+    def details(self, index: int) -> dict[str, Any]:
+        """One suggestion with its evidence."""
+        one = self.queue.suggestions[index]
+        return {
+            "image": one.image,
+            "class": one.label,
+            "score": one.score,
+            "estimate": one.estimate,
+            "mask": one.mask is not None,
+            "box": one.box,
+            "observed": one.observed,
+            "nearest": [
+                {"image": name, "number": self.image_number[name], "score": score} for name, score in one.nearest
+            ],
+        }
+
+    def changes(self, since: int) -> dict[str, Any]:
+        """Decisions after the first `since` lines of the log; `reset` where that log is gone."""
+        self.log.refresh()
+        lines = self.log.lines
+        seen = len(lines)
+        reset = since > seen
+        new = [
+            [self.number[line.pair], line.decision, line.session]
+            for line in lines[0 if reset else since : seen]
+            if line.pair in self.number
+        ]
+        return {"queue": self.queue.fingerprint, "seen": seen, "reset": reset, "changes": new}
+
+    def decide(self, body: bytes) -> dict[str, Any]:
+        """Write a decision down. One made before the pair's latest but sent after it does not count."""
+        pair, answer, session, order, age = _read_decision(body)
+        if pair not in self.number:
+            raise Refused(404, "this image and class are not in the queue")
+        with self.log.held():
+            latest = self.log.latest.get(pair)
+            before = latest.decision if latest is not None and latest.decision != store.UNDO else None
+            made = datetime.now(UTC) - timedelta(seconds=age)
+            late = latest is not None and (
+                latest.order > order if latest.session == session else _time(latest.time) > made
+            )
+            wanted = None if answer == store.UNDO else answer
+            repeated = latest is not None and (latest.session, latest.order) == (session, order)
+            # What changes nothing is written too, for its order: an earlier decision may still be on its way.
+            if not late and (wanted != before or (order and not repeated)):
+                stamp = made.isoformat(timespec="milliseconds")
+                self.log.append(store.Decision(*pair, answer, stamp, session, order))
+            return {
+                "applied": not late,
+                "decision": before if late else wanted,
+                "previous": before,
+                "previous_session": latest.session if latest is not None else None,
+                "seen": len(self.log.lines),
+            }
+
+    def write(self) -> None:
+        """Bring `reviewed.csv` up to the log."""
+        self.log.refresh()
+        seen = len(self.log.lines)
+        stands = seen, self.log.lines[-1] if seen else None  # another log may be as long
+        if stands != self.written and (seen or (self.queue.folder / store.REVIEWED).exists()):
+            store.write_reviewed(self.log)
+        self.written = stands
+
+
+def _read_decision(body: bytes) -> tuple[Pair, str, str, int, float]:
+    try:
+        row = json.loads(body)
+        pair = row["image"], row["class"]
+        answer, session, age = row["decision"], row.get("session", ""), row.get("age", 0)
+        if not all(isinstance(text, str) for text in (*pair, answer, session)) or answer not in store.ANSWERS:
+            raise ValueError
+        order = int(row.get("order", 0))
+        if float(age) != float(age) or len(session) > 64 or not 0 <= order < 2**63:
+            raise ValueError
+        age = min(max(0.0, float(age)), 366 * 86400.0)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise Refused(422, "a decision names image, class and one of accept, reject, skip, undo") from None
+    return pair, answer, session, order, age
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,226 @@
+"""The demo: one label kept an image, the methods on the same frozen backbone, one table, one page.
+
+Assume-negative and ROLE come with the head the paper gives its baseline (two convolutions, Tab. 3), Scob and full
+labels with the two SMTs. ROLE is there with Scob's network too: which part of the distance is whose is for all to see.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from scob.algorithm.cam import activation_maps
+from scob.config import Config, merge, parse_overrides, resolve
+from scob.files import write_atomically
+from scob.inference.explain import pair_maps
+from scob.labels import PRESENT, UNKNOWN, Labels
+from scob.model.backbone import Features
+from scob.model.features import autocast
+from scob.parallel import Processes, start
+from scob.presets import packaged_config
+from scob.training.build import Data, Experiment, Report, Sight, load_data, look, silent
+from scob.training.metrics import recovery_metrics
+from scob.training.train import known_methods, train
+
+METHODS = {
+    "an": "Assume negative",
+    "role": "ROLE",
+    "role-smt": "ROLE + SMT",
+    "scob": "Scob",
+    "full": "Full labels",
+}
+COLUMNS = ("mAP", "OF1", "CF1", "recovered AP", "recovered precision", "recovered recall")
+GALLERY = 12
+
+
+@dataclass
+class Picture:
+    """A training scene for the gallery: what was observed, what Scob gave back, and where it saw it."""
+
+    pixels: NDArray[np.uint8]
+    observed: list[str]
+    recovered: list[tuple[str, float, bool, NDArray[np.bool_]]]  # class, score, whether it is true, mask
+    missed: list[str]
+
+
+@dataclass
+class Demo:
+    """What the demo found: a value for each method, column and seed; curves; pictures."""
+
+    config: Config
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    curves: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    per_class: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    pictures: list[Picture] = field(default_factory=list)
+    pointing: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "settings": self.config.model_dump(mode="json"),
+            "results": self.values,
+            "curves": self.curves,
+            "per_class": self.per_class,
+            "pointing": self.pointing,
+        }
+
+
+def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
+    """configs/demo.yaml with one seed for labels and weights."""
+    tree = merge(packaged_config("demo"), parse_overrides(overrides))
+    return resolve(merge(tree, {"labels": {"seed": seed}, "train": {"seed": seed}}), "the demo", known_methods())
+
+
+def demo(
+    out: Path,
+    seeds: int = 1,
+    overrides: Iterable[str] = (),
+    report_of: Callable[[str, int, Config], Report] | None = None,
+) -> Demo:
+    """Train all the rows on each seed's observed labels; write results.json and report.html under `out`."""
+    from scob.studies.demo_report import page
+
+    words = list(overrides)
+    found = Demo(demo_config(0, words))
+    processes = start(found.config.train.device)
+    for seed in range(seeds):
+        config = demo_config(seed, words)
+        data = load_data(config)
+        sight = look(config, data, processes)
+        for method in METHODS:
+            report = report_of(method, seed, config) if report_of is not None else silent
+            run_method(found, config, method, seed, data, sight, processes, out, report)
+    write_atomically(out / "results.json", json.dumps(found.to_json(), indent=1))
+    write_atomically(out / "report.html", page(found))
+    return found
+
+
+def run_method(
+    found: Demo,
+    config: Config,
+    method: str,
+    seed: int,
+    data: Data,
+    sight: Sight,
+    processes: Processes,
+    out: Path,
+    report: Report,
+) -> None:
+    """One row of one seed."""
+    head = "cnn" if method in ("an", "role") else "smt"
+    tree = merge(config.model_dump(), {"model": {"head": head}, "method": method.removesuffix("-smt")})
+    config = resolve(tree, "the demo", known_methods())
+    if method == "full":  # the same images, every label of them
+        kept = {name: row for row, name in enumerate(data.drawn.images)}
+        rows = [kept[name] for name in data.train.labels.images]
+        observed = data.drawn.select(rows)
+        data = replace(data, observed=data.train.labels)
+    else:
+        observed = data.observed
+    seen: dict[str, Any] = {}
+
+    def listen(event: str, facts: dict[str, Any]) -> None:
+        if event == "scores":
+            seen.update(facts)
+        report(event, facts)
+
+    summary = train(
+        config, out / "runs" / f"{method}-{seed}", report=listen, data=data, processes=processes, sight=sight
+    )
+    recovered = recovery_metrics(seen["train"], observed.values, data.train.labels.values)
+    at = summary["evaluation"]["at_threshold"]
+    row = (
+        summary["evaluation"]["mAP"], at["OF1"], at["CF1"],
+        recovered.average_precision, recovered.precision, recovered.recall,
+    )  # fmt: skip
+    for column, value in zip(COLUMNS, row, strict=True):
+        found.values.setdefault(method, {}).setdefault(column, []).append(float(value))
+    if seed == 0:
+        found.curves[method] = summary["curve"]
+        found.per_class[method] = summary["evaluation"]["per_class"]
+        if method == "scob":
+            experiment = seen["experiment"]
+            found.pictures = gallery(experiment, observed, seen["train"].numpy())
+            found.pointing = pointing_game(experiment, observed)
+
+
+@torch.no_grad()
+def clean_features(experiment: Experiment, rows: NDArray[np.int64]) -> Features:
+    """Features of the clean, unflipped views of training rows."""
+    source = experiment.source
+    pictures = experiment.feeds["train"].fetch(rows)
+    return source.of(source.views.weak(pictures, torch.zeros(len(rows), dtype=torch.bool, device=pictures.device)))[0]
+
+
+def class_maps(experiment: Experiment, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Maps (Eq. 2) of one class an image for training rows, at stage 3: (B, h, w)."""
+    e = experiment
+    s = e.config.scob
+    features = clean_features(e, rows)
+    device = features[0].device
+    leaves = (features[0].detach().requires_grad_(), features[1].detach().requires_grad_())
+    e.network.eval()
+    with autocast(device, e.source.precision):
+        logits = e.network.classify(leaves).float()
+    chosen = torch.from_numpy(classes).to(device)
+    return activation_maps(logits, leaves, chosen, s.cam, s.cam_source)[0].cpu().numpy()
+
+
+def seen_at(experiment: Experiment, row: int, classes: list[int]) -> NDArray[np.bool_]:
+    """Where the network saw some classes in one training image, as `scob explain` shows it: (C, h, w)."""
+    e = experiment
+    features = clean_features(e, np.array([row]))
+    chosen = torch.tensor(classes, device=features[0].device)
+    e.network.eval()
+    with autocast(chosen.device, e.source.precision):
+        heat = pair_maps(e.network, features, torch.zeros_like(chosen), chosen).heat
+    return np.asarray((heat >= 0.5).cpu().numpy())
+
+
+def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32]) -> list[Picture]:
+    """Training scenes with something to give back, spread over the training set; hits and misses alike."""
+    truth = experiment.data.train.labels.values
+    names = observed.classes
+    missing = ((truth == PRESENT) & (observed.values == UNKNOWN)).sum(axis=1)
+    rows = np.flatnonzero(missing >= 1)
+    rows = rows[np.linspace(0, len(rows) - 1, min(GALLERY, len(rows))).astype(int)]
+    made = []
+    for row in rows:
+        unknown = observed.values[row] == UNKNOWN
+        given = [int(c) for c in np.argsort(-scores[row]) if unknown[c] and scores[row, c] >= 0.5]
+        shown = []
+        if given:
+            for c, mask in zip(given, seen_at(experiment, int(row), given), strict=True):
+                shown.append((names[c], float(scores[row, c]), bool(truth[row, c] == PRESENT), mask))
+        missed = [names[c] for c in np.flatnonzero((truth[row] == PRESENT) & unknown & (scores[row] < 0.5))]
+        seen = [names[c] for c in np.flatnonzero(observed.values[row] == PRESENT)]
+        made.append(Picture(experiment.data.train.images.load(int(row)), seen, shown, missed))
+    return made
+
+
+def pointing_game(experiment: Experiment, observed: Labels, images: int = 400) -> dict[str, float]:
+    """How often the maximum of the observed label's map (stage 3) lies inside the object, and by chance its area."""
+    masks = experiment.data.train.masks
+    if masks is None:
+        return {}
+    rows = np.flatnonzero((observed.values == PRESENT).any(axis=1))[:images]
+    classes = (observed.values[rows] == PRESENT).argmax(axis=1)
+    hits, areas = [], []
+    for start_row in range(0, len(rows), 64):
+        part, wanted = rows[start_row : start_row + 64], classes[start_row : start_row + 64]
+        heat = class_maps(experiment, part, wanted)
+        for row, c, one in zip(part, wanted, heat, strict=True):
+            objects = masks.load(int(row))
+            if objects is None or int(c) not in objects.present:
+                continue
+            mask = objects.present[int(c)]
+            y, x = np.unravel_index(one.argmax(), one.shape)
+            height, width = mask.shape
+            hits.append(mask[int((y + 0.5) / one.shape[0] * height), int((x + 0.5) / one.shape[1] * width)])
+            areas.append(mask.mean())
+    hit, area = float(np.mean(hits)), float(np.mean(areas))
+    return {"inside": hit, "by_chance": area, "ratio": hit / area, "images": float(len(hits))}

@@ -1,0 +1,81 @@
+"""fig-distribution: what ROLE and Scob predict, epoch by epoch, for the training set's unknown true negatives."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.config import merge
+from scob.inference import plots
+from scob.studies.reproduce import variants
+from scob.studies.reproduce.lab import Outcome, Work
+from scob.studies.reproduce.paper import paper_figure
+from scob.studies.reproduce.report import Cell, Column, Report, write_report
+from scob.studies.reproduce.variants import Variant
+from scob.training.metrics import unknown_negative_shares
+from scob.training.train import Training
+
+BINS = 50
+
+
+class Watched(Training):
+    """A run that also logs, at each evaluation, how its predictions for unknown true negatives are spread.
+
+    It goes through the run's own log, so a resumed run logs each epoch once.
+    """
+
+    def evaluate(self) -> dict[str, float | None]:
+        d = self.experiment.data
+        shares = unknown_negative_shares(self.scores("train"), d.observed.values, d.train.labels.values, BINS)
+        self._write({"kind": "distribution", "epoch": self.progress["epoch"], "shares": shares.tolist()})
+        return super().evaluate()
+
+
+def shares_of(outcome: Outcome) -> NDArray[np.float64]:
+    """(epochs, BINS) from a watched run's log."""
+    return np.array([record["shares"] for record in outcome.run.records("distribution")], dtype=np.float64)
+
+
+def every_epoch(variant: Variant) -> Variant:
+    """The same run, evaluated after each epoch: the map has a column for each."""
+    return replace(variant, changes=merge(variant.changes, {"train": {"evaluate_every": 1}}))
+
+
+def fig_distribution(work: Work) -> list[Path]:
+    """ROLE left, Scob right; the numbers behind the map in the JSON file."""
+    lab = work.lab
+    outcomes = {
+        name: lab.run(every_epoch(variant), loop=Watched)
+        for name, variant in (("ROLE", variants.ROLE), ("Scob", variants.SCOB))
+    }
+    full = [lab.run(variants.FULL)] if lab.reports else []
+    shares = {name: shares_of(outcome) for name, outcome in outcomes.items()}
+    paper = paper_figure("fig-distribution")
+    title = f"Unknown true negatives of the training set, {lab.title}"
+    rows: list[dict[str, Cell]] = []
+    for name, found in shares.items():
+        low = found[:, : BINS // 10].sum(axis=1)
+        for epoch, line in enumerate(found):
+            rows.append(
+                {
+                    "method": name,
+                    "epoch": epoch + 1,
+                    "below 0.1": 100 * float(low[epoch]),
+                    "above 0.5": 100 * float(line[BINS // 2 :].sum()),
+                }
+            )
+    columns = (
+        Column("method", "Method"),
+        Column("epoch", "Epoch"),
+        Column("below 0.1", "Predicted below 0.1", 1, "%"),
+        Column("above 0.5", "Predicted 0.5 or more", 1, "%"),
+    )
+    used = lab.used([*outcomes.values(), *full])
+    for name, outcome in (*outcomes.items(), *(("full labels", o) for o in full)):
+        if lab.reports:
+            used[f"mAP of {name}"] = f"{outcome.mAP:.1f}"
+    notes = tuple(f"The paper, of its own figure: {claim}" for claim in paper.claims)
+    report = Report("fig-distribution", paper.title, columns, tuple(rows), notes, used)
+    figure = plots.distribution_maps(shares, title)
+    return [*plots.save_figure(figure, work.out / "fig-distribution"), *write_report(report, work.out)]

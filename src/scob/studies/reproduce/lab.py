@@ -1,0 +1,295 @@
+"""Where reproductions work: a data set, one file of observed labels for all methods, and runs that are never repeated.
+
+A run's folder is named after its settings, so that two tables that need the same run share it, and a reproduction that
+was stopped goes on where it was.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from scob import __version__, methods
+from scob.config import Config, merge, resolve
+from scob.data.readers import infer_format, splits_of
+from scob.errors import UserError
+from scob.files import fingerprint, write_atomically
+from scob.model.backbone import EMBEDDED
+from scob.parallel import Processes
+from scob.studies.reproduce.variants import SCOB, Variant
+from scob.training.build import Data, Report, Sight, load_data, look, silent
+from scob.training.checkpoint import list_checkpoints
+from scob.training.run_folder import RunFolder
+from scob.training.train import Training, known_methods, train
+
+# What changes where and how a run is done but not what comes out of it.
+INCIDENTAL = {
+    "data": ("workers", "cache"),
+    "train": ("device", "log_every", "checkpoint_minutes", "checkpoint_steps"),
+}
+WATCHED = "-watched"
+TRUE_MASKS = "true_masks.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run."""
+
+    variant: Variant
+    seed: int
+    config: Config
+    run: RunFolder
+    summary: dict[str, Any]
+
+    @property
+    def mAP(self) -> float:
+        return self.number("mAP")
+
+    def number(self, key: str) -> float:
+        """A rate of the reported split (mAP, OP, ..., CF1); NaN where it is undefined."""
+        found = self.summary.get("evaluation") or {}
+        value = found.get(key, found.get("at_threshold", {}).get(key))
+        return float("nan") if value is None else float(value)
+
+
+class Lab:
+    """One data set under one set of settings, and the runs made of it."""
+
+    def __init__(
+        self,
+        tree: Mapping[str, Any],
+        out: Path,
+        seeds: int = 1,
+        processes: Processes | None = None,
+        report: Report = silent,
+    ) -> None:
+        self.tree, self.out, self.seeds, self.report = dict(tree), Path(out), seeds, report
+        self.processes = processes or Processes()
+        self.base = self.config(SCOB)
+        self.id, self.title = identify(self.base.data.source, self.base.data.format)
+        self._data: dict[str, Data] = {}
+        self._sight: tuple[str, Sight] | None = None
+
+    def config(self, variant: Variant, seed: int = 0) -> Config:
+        """The settings of a variant."""
+        config = resolve(merge(self.tree, variant.changes), f"the settings of {variant.title!r}", known_methods())
+        config.train.seed += seed
+        return config
+
+    @property
+    def reports(self) -> bool:
+        """Whether there is a split to report mAP on."""
+        d = self.base.data
+        names = splits_of(d.source, d.format)
+        return bool(d.evaluate) and d.evaluate in names and d.evaluate != (d.train if len(names) > 1 else names[0])
+
+    def need_reported_split(self, name: str) -> None:
+        """Complain where mAP cannot be measured."""
+        if not self.reports:
+            d = self.base.data
+            has = ", ".join(splits_of(d.source, d.format)) or "none"
+            raise UserError(
+                f"{name} needs a labelled split to report on, and {d.source} has no split {d.evaluate!r} beside "
+                f"the training split (it has: {has}): name one with data.evaluate=SPLIT"
+            )
+
+    def name_of(self, config: Config) -> str:
+        """The run folder's name: what it differs in, its seed, and a digest of all that matters."""
+        tree = config.model_dump(mode="json")
+        for section, keys in INCIDENTAL.items():
+            for key in keys:
+                tree[section].pop(key)
+        foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method", config.method}
+        for section in foreign:  # settings of other methods do not matter
+            del tree[section]
+        tree["labels"]["file"] = _digest_of_file(config.labels.file)
+        digest = hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:8]
+        parts = [self.id, config.method, *_differences(self.base, config), f"seed{config.train.seed}", digest]
+        return re.sub(r"[^\w.+-]+", "-", "-".join(parts))
+
+    def labels_file(self, config: Config) -> Path:
+        """The one file of observed labels of this data set and label setting."""
+        d, s = config.data, config.labels
+        drawn = [d.source, d.format, d.train, d.limit, d.difficult, d.skip_bad, s.kind, s.fraction, s.seed]
+        drawn.append(_digest_of_file(s.file))
+        digest = hashlib.sha256(json.dumps(drawn).encode()).hexdigest()[:8]
+        return self.out / "labels" / f"{self.id}-{s.kind}-{digest}.safetensors"
+
+    def data(self, config: Config) -> Data:
+        """The images and observed labels of a run; read once for all runs that see the same labels."""
+        file = self.labels_file(config)
+        if file.name not in self._data:
+            self.report("reading", {"data": self.title})
+            stored = file.is_file()
+            plain = config.model_copy(update={"method": "scob"})
+            if stored:
+                plain = _with_labels(plain, file)
+            found = load_data(plain)
+            if not stored and self.processes.first:
+                found.drawn.save(file)
+            self.processes.wait()
+            self._data[file.name] = found
+        found = self._data[file.name]
+        if methods.find(config.method).labels == "full":
+            return replace(found, observed=found.train.labels)
+        return found
+
+    def sight(self, config: Config, data: Data) -> Sight | None:
+        """The calibrated backbone with its images and kept features, shared with the run before where it may be."""
+        config = methods.find(config.method).adjust(config)
+        m, t = config.model, config.train
+        if m.freeze != "all" or t.feature_cache == "disk":
+            return None
+        seen = [config.data.model_dump(mode="json"), config.labels.file, m.backbone, m.calibrate_bn]
+        key = json.dumps([*seen, t.seed, t.precision, t.feature_cache, t.holdout])
+        if self._sight is None or self._sight[0] != key:
+            self.close()
+            self._sight = key, look(config, data, self.processes, report=self.report)
+        return self._sight[1]
+
+    def close(self) -> None:
+        """Let go of the images and features that the last runs shared."""
+        if self._sight is not None:
+            for feed in self._sight[1].feeds.values():
+                feed.close()
+        self._sight = None
+
+    def run(self, variant: Variant, seed: int = 0, loop: type[Training] = Training) -> Outcome:
+        """A finished run of the variant: an earlier one where there is one, else trained (or continued) now.
+
+        A `loop` of its own (one that watches the training) leaves more in its folder, which then has another name;
+        it serves as a plain run too.
+        """
+        config = self.config(variant, seed)
+        name = self.name_of(config)
+        watched = RunFolder(self.out / "runs" / (name + WATCHED))
+        plain = RunFolder(self.out / "runs" / name)
+        run = watched if loop is not Training or (watched.finished and not plain.finished) else plain
+        facts: dict[str, Any] = {"title": variant.title, "seed": seed, "name": run.path.name}
+        if run.finished:
+            self.report("reused", facts)
+            return Outcome(variant, seed, config, run, run.summary())
+        data = self.data(config)
+        self.report("run", facts)
+        config = _with_labels(config, self.labels_file(config))
+
+        def tell(event: str, told: dict[str, object]) -> None:
+            if event == "true masks" and self.processes.first:  # for the table, also when the run is reused
+                write_atomically(run.path / TRUE_MASKS, json.dumps(told))
+            self.report(event, told)
+
+        sight = None if list_checkpoints(run.checkpoints) else self.sight(config, data)
+        summary = train(config, run.path, True, tell, data, self.processes, loop, sight=sight)
+        return Outcome(variant, seed, config, run, summary)
+
+    def runs(self, variant: Variant, loop: type[Training] = Training) -> list[Outcome]:
+        """One run a seed."""
+        return [self.run(variant, seed, loop) for seed in range(self.seeds)]
+
+    def used(self, outcomes: Sequence[Outcome]) -> dict[str, str]:
+        """What the numbers rest on: weights, images, labels, choice of the epoch."""
+        c, first = self.base, outcomes[0].summary
+        images = f"{self.title}: {first['train_images']} training images"
+        if "evaluate_images" in first:
+            images += f", reported on {first['evaluate_images']} of the split {c.data.evaluate!r}"
+        drawn = {o.summary["labels"]["fingerprint"]: o.summary["labels"]["origin"] for o in outcomes}
+        drawn_files = [f"{origin}, one file for all methods (SHA-256 {key[:12]})" for key, origin in drawn.items()]
+        missing = (first.get("evaluation") or {}).get("undefined") or []
+        chosen = {
+            "last": "the last",
+            "holdout": f"the best on held-out training images (holdout_labels: {c.train.holdout_labels})",
+            "best-on-test": "the best on the reported split itself (best-on-test, for paper parity)",
+        }[c.train.select]
+        found = {
+            "Weights": _weights(c.model.backbone),
+            "Images": f"{images}, {c.data.size} x {c.data.size}",
+            "Observed labels": "; ".join(drawn_files),
+            "Epoch": f"{chosen}, of {c.train.epochs}",
+            "Seeds": ", ".join(str(seed) for seed in sorted({o.config.train.seed for o in outcomes})),
+            "Scob": __version__,
+        }
+        early = sum(_before_masks(o) for o in outcomes)
+        if early:
+            found["Caution"] = f"in {early} of Scob's runs the chosen epoch lies before masks and contrast begin"
+        if missing:
+            found["Left out of mAP"] = f"{', '.join(missing)} (no known positive or negative)"
+        return found
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a reproduction was asked for: the data sets, where to write, and the rows that need more than data."""
+
+    labs: tuple[Lab, ...]
+    out: Path
+    backbone_files: Mapping[str, str] = field(default_factory=dict)
+    methods: tuple[str, ...] = ()
+
+    @property
+    def lab(self) -> Lab:
+        return self.labs[0]
+
+    def used(self, outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:
+        """`Lab.used` of every data set (by id), each with its name in front where there are several."""
+        if len(self.labs) == 1:
+            return self.lab.used(outcomes[self.lab.id])
+        return {
+            f"{what} ({lab.title})": value for lab in self.labs for what, value in lab.used(outcomes[lab.id]).items()
+        }
+
+
+def identify(source: str, format: str = "auto") -> tuple[str, str]:
+    """The data set's id among the paper's (or one of its own), and its name for people."""
+    kind = infer_format(source) if format == "auto" else format
+    name = Path(source).name if kind != "scenes" else source
+    year = re.search(r"20\d\d", name) or re.search(r"20\d\d", " ".join(p.name for p in Path(source).glob("VOC*")))
+    known = {"coco": "coco2014", "cub": "cub", "scenes": "scenes"}
+    if kind == "voc" and year and year.group() in ("2007", "2012"):
+        return f"voc{year.group()}", name
+    return known.get(kind, re.sub(r"\W+", "-", Path(source).stem).lower()), name
+
+
+def _before_masks(outcome: Outcome) -> bool:
+    """Whether a run of Scob ended up with an epoch of its initial phase, in which L_class is all there is."""
+    s = outcome.config.scob
+    initial = s.init_epochs if s.optimisation == "em" and s.contrast != "none" else 0
+    return outcome.config.method == "scob" and int(outcome.summary["selected_epoch"]) < initial
+
+
+def _with_labels(config: Config, file: Path) -> Config:
+    labels = config.labels.model_copy(update={"file": str(file.resolve())})
+    return config.model_copy(update={"labels": labels})
+
+
+def _digest_of_file(path: str) -> str:
+    if not path:
+        return ""
+    try:
+        return fingerprint(Path(path))
+    except OSError as error:
+        raise UserError(f"cannot read the label file {path}: {error.strerror}") from error
+
+
+def _weights(backbone: str) -> str:
+    """A backbone's name, without the folders above it, and the digest of its file where it is one."""
+    path = Path(str(files("scob.model"))) / EMBEDDED if backbone == EMBEDDED else Path(backbone).expanduser()
+    file = path / "model.safetensors" if path.is_dir() else path
+    if not file.is_file():
+        return backbone
+    return f"{path.name} (SHA-256 {fingerprint(file)[:12]})"
+
+
+def _differences(base: Config, config: Config) -> list[str]:
+    """`contrast-none`: what of labels, model and method is not as in plain Scob."""
+    found = []
+    sections = ["labels", "model", *(["scob"] if config.method == "scob" else [])]
+    for section in sections:
+        ours, plain = getattr(config, section).model_dump(), getattr(base, section).model_dump()
+        for key, value in ours.items():
+            if value != plain[key] and key != "file":
+                found.append(f"{key}-{Path(str(value)).name if key == 'backbone' else value}")
+    return found

@@ -1,0 +1,149 @@
+"""The paper's own numbers (`paper.yaml`), typed and checked."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scob.config import nearest
+from scob.errors import UserError
+
+T = TypeVar("T")
+
+
+class _Printed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Note(_Printed):
+    """Where the paper disagrees with itself: about a cell, a row, or the whole (neither named)."""
+
+    text: str
+    row: str | None = None
+    column: str | None = None
+
+
+class PaperColumn(_Printed):
+    """A printed column of numbers."""
+
+    title: str
+    unit: str = "%"
+    decimals: int = 1
+
+
+class PaperRow(_Printed):
+    """A printed row: what names it, its numbers, and the differences printed behind some of them."""
+
+    id: str
+    names: dict[str, str]
+    values: dict[str, float]
+    gains: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_names(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """In the file the names stand beside `id`, so that a row reads like the paper's."""
+        own: dict[str, Any] = {key: raw[key] for key in ("id", "values", "gains") if key in raw}
+        return {**own, "names": {key: value for key, value in raw.items() if key not in own}}
+
+
+class PaperTable(_Printed):
+    """A table of the paper."""
+
+    label: str
+    title: str
+    keys: dict[str, str]
+    columns: dict[str, PaperColumn]
+    rows: tuple[PaperRow, ...]
+    baseline: str | None = None
+    notes: tuple[Note, ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> "PaperTable":
+        ids = [row.id for row in self.rows]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"{self.label}: a row id is listed twice")
+        for row in self.rows:
+            if set(row.names) != set(self.keys) or not set(row.values) | set(row.gains) <= set(self.columns):
+                raise ValueError(f"{self.label}: the row {row.id!r} does not fit the table")
+        for note in self.notes:
+            if note.row not in (None, *ids) or note.column not in (None, *self.columns):
+                raise ValueError(
+                    f"{self.label}: a note is on the cell {note.row!r}, {note.column!r}, which is not there"
+                )
+        return self
+
+    def row(self, row_id: str) -> PaperRow | None:
+        """The row of that id, None where the paper has none."""
+        return next((row for row in self.rows if row.id == row_id), None)
+
+    def value(self, row_id: str, column: str) -> float | None:
+        """The printed number, None where the paper prints none."""
+        row = self.row(row_id)
+        return None if row is None else row.values.get(column)
+
+    def printed(self, row_id: str, column: str) -> str:
+        """The cell as the paper prints it, `74.2 (+4.3)`; empty where it prints none."""
+        row = self.row(row_id)
+        if row is None or column not in row.values:
+            return ""
+        decimals = self.columns[column].decimals
+        gain = f" ({row.gains[column]:+.{decimals}f})" if column in row.gains else ""
+        return f"{row.values[column]:.{decimals}f}{gain}"
+
+    def baseline_of(self, row_id: str) -> str | None:
+        """The row that printed differences refer to, of the same data set as `row_id`."""
+        data, stroke, _ = row_id.rpartition("/")
+        return None if self.baseline is None else f"{data}{stroke}{self.baseline}"
+
+
+class PaperFigure(_Printed):
+    """What the text says of a figure; its curves are not printed as numbers, so there are none here."""
+
+    label: str
+    title: str
+    data: tuple[str, ...]
+    setting: str | None = None
+    values: tuple[float, ...] = ()
+    chosen: float | None = None
+    claims: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+class _Paper(_Printed):
+    tables: dict[str, PaperTable]
+    figures: dict[str, PaperFigure]
+
+
+@cache
+def _paper() -> _Paper:
+    text = files("scob.studies.reproduce").joinpath("paper.yaml").read_text(encoding="utf-8")
+    return _Paper.model_validate(yaml.safe_load(text))
+
+
+def paper_tables() -> dict[str, PaperTable]:
+    """Every table of the paper, by the name `scob reproduce` knows it under."""
+    return dict(_paper().tables)
+
+
+def paper_figures() -> dict[str, PaperFigure]:
+    """Every reproducible figure of the paper, likewise."""
+    return dict(_paper().figures)
+
+
+def paper_table(name: str) -> PaperTable:
+    """One table, or a UserError with the nearest name."""
+    return _find(name, _paper().tables)
+
+
+def paper_figure(name: str) -> PaperFigure:
+    """One figure, or a UserError with the nearest name."""
+    return _find(name, _paper().figures)
+
+
+def _find(name: str, among: dict[str, T]) -> T:
+    if name not in among:
+        raise UserError(f"the paper has no {name!r}.{nearest(name, among)} There are: {', '.join(among)}")
+    return among[name]

@@ -1,0 +1,66 @@
+"""Going on with a run: what may differ from how it began, and what may not."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from scob import methods
+from scob.config import Config, merge, parse_overrides, resolve
+from scob.errors import UserError
+from scob.labels import Labels
+from scob.training.run_folder import RunFolder
+
+# Settings that change where or how fast a run computes, or when it saves, but nothing of what it computes.
+HARMLESS = {
+    "data.workers", "data.cache", "train.device", "train.rows", "train.checkpoint_minutes", "train.checkpoint_steps",
+    "train.check_processes",
+}  # fmt: skip
+
+
+def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
+    """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs."""
+    known = [n for n in methods.names() if n != "scob"]
+    stored = RunFolder(folder).read_config(known)
+    methods.find(stored.method)
+    asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
+    config = resolve(asked, "on the command line", known)
+    if device:
+        config.train.device = device
+    changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS]
+    if changed:
+        raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
+    if extend:
+        key, _, value = extend.partition("=")
+        number = int(value) if re.fullmatch("[0-9]{1,9}", value) else -1
+        if key != "epochs" or number < stored.train.epochs:
+            raise UserError(f"--extend takes epochs=N with N of at least {stored.train.epochs}, not {extend!r}")
+        config.train.epochs = number
+    return config
+
+
+def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
+    """Refuse to go on with other settings (more epochs are allowed) or other images and labels than the run began."""
+    stored = run.read_config([n for n in methods.names() if n != "scob"])
+    changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS | {"train.epochs"}]
+    if config.train.epochs < stored.train.epochs:
+        changed.append(f"train.epochs: {stored.train.epochs} -> {config.train.epochs}")
+    if changed:
+        raise UserError(f"{run.path} was started with other settings ({'; '.join(changed)}): resume it without them")
+    if run.labels_file.exists() and run.labels() != observed:
+        raise UserError(
+            f"the images or labels of {config.data.source} are no longer those the run in {run.path} began with: "
+            "put them back, or start a new run"
+        )
+
+
+def differences(one: Config, two: Config) -> list[str]:
+    """`key: before -> after` for every setting that differs."""
+    before, after = one.model_dump(mode="json"), two.model_dump(mode="json")
+    found = []
+    for section in sorted({*before, *after}):
+        a, b = before.get(section), after.get(section)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += [f"{section}.{k}: {a.get(k)} -> {b.get(k)}" for k in {**a, **b} if a.get(k) != b.get(k)]
+        elif a != b:
+            found.append(f"{section}: {a} -> {b}")
+    return found

@@ -1,0 +1,86 @@
+"""The plan of a run: every image once an epoch, the same whoever asks and wherever a run resumes."""
+
+import numpy as np
+import pytest
+import torch
+
+from scob.algorithm.sampling import Plan, to_device
+from scob.labels import Labels
+
+
+@pytest.fixture
+def labels() -> Labels:
+    values = np.zeros((23, 4), np.int8)
+    values[np.arange(20), np.arange(20) % 3] = 1
+    values[5, 0] = 1  # two positives
+    values[20, 3] = 1  # alone in its class; 21 and 22 have none
+    return Labels(("a", "b", "c", "d"), tuple(f"image {n}" for n in range(23)), values)
+
+
+def test_an_epoch_shows_every_image_once_in_an_order_of_its_own(labels: Labels) -> None:
+    plan = Plan(labels, 5, 0)
+    orders = [np.concatenate([b.rows for b in plan.epoch(e)]) for e in (0, 1)]
+    assert all(sorted(o) == list(range(23)) for o in orders)
+    assert orders[0].tolist() != orders[1].tolist()
+    assert [len(b.rows) for b in plan.epoch(0)] == [5, 5, 5, 5, 3]
+    assert plan.steps == 5
+    assert Plan(labels, 5, 1)._share(np.arange(5), 0).keys.tolist() != plan._share(np.arange(5), 0).keys.tolist()
+
+
+def test_the_chosen_label_is_an_observed_positive(labels: Labels) -> None:
+    for epoch in range(3):
+        for batch in Plan(labels, 5, 0).epoch(epoch):
+            for row, c in zip(batch.rows, batch.chosen, strict=True):
+                assert (c == -1 and row in (21, 22)) or labels.values[row, c] == 1
+
+
+def test_of_two_positives_each_is_drawn_at_times(labels: Labels) -> None:
+    plan = Plan(labels, 23, 0)
+    drawn = {int(b.chosen[b.rows == 5][0]) for e in range(20) for b in plan.epoch(e)}
+    assert drawn == {0, 2}
+
+
+def test_a_positive_is_another_image_of_the_label_where_there_is_one(labels: Labels) -> None:
+    seen = set()
+    for epoch in range(10):
+        for batch in Plan(labels, 5, 0).epoch(epoch):
+            for row, c, other in zip(batch.rows, batch.chosen, batch.positives, strict=True):
+                if row in (20, 21, 22):
+                    assert other == row
+                else:
+                    assert other != row
+                    assert labels.values[other, c] == 1
+                    seen.add((int(row), int(other)))
+    assert len(seen) > 60  # drawn anew, not one partner for all times
+
+
+def test_skipping_is_what_a_resumed_run_sees(labels: Labels) -> None:
+    whole, rest = list(Plan(labels, 5, 0).epoch(2)), list(Plan(labels, 5, 0).epoch(2, skip=3))
+    assert len(rest) == 2
+    for a, b in zip(whole[3:], rest, strict=True):
+        assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in ("rows", "keys", "chosen", "positives"))
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_share_the_same_global_batch(labels: Labels, processes: int) -> None:
+    alone = list(Plan(labels, 5, 0).epoch(1))
+    shares = [list(Plan(labels, 5, 0, rank, processes).epoch(1)) for rank in range(processes)]
+    for whole, *parts in zip(alone, *shares, strict=True):
+        assert len({len(p.rows) for p in parts}) == 1
+        real = [(r, k, c, o) for p in parts for r, k, c, o in zip(p.rows, p.keys, p.chosen, p.positives, strict=True)]
+        expected = list(zip(whole.rows, whole.keys, whole.chosen, whole.positives, strict=True))
+        assert sorted(r for r in real if r[0] < 23) == sorted(expected)
+        assert sum(p.weight.sum() for p in parts) == pytest.approx(1, rel=1e-5)
+        assert all(
+            w == 0 and c == -1 for p in parts for r, w, c in zip(p.rows, p.weight, p.chosen, strict=True) if r == 23
+        )
+
+
+def test_padding_fills_the_last_batch(labels: Labels) -> None:
+    last = list(Plan(labels, 5, 0, pad=True).epoch(0))[-1]
+    assert len(last.rows) == 5
+    assert (last.rows == 23).sum() == 2
+    batch = to_device(last, 0, 4, torch.device("cpu"))
+    assert batch.weight.sum().item() == pytest.approx(1)
+    assert batch.rows.tolist() == last.rows.tolist()
+    assert (batch.chosen[batch.rows == 23] == -1).all()

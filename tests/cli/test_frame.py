@@ -1,0 +1,114 @@
+"""The command line as a stranger meets it: quick help, one sentence for an error, a traceback only when asked."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+VERBS = (
+    "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
+    "reproduce", "bench",
+)  # fmt: skip
+
+
+def scob(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scob", *words], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+
+
+def test_help_names_every_verb() -> None:
+    shown = scob("--help")
+    assert shown.returncode == 0
+    for verb in VERBS:
+        assert verb in shown.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from scob.cli import build; build(); print([m for m in ('torch', 'transformers', 'matplotlib', 'kornia', 'numpy') if m in sys.modules])"  # noqa: E501
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_importing_the_package_takes_less_than_a_third_of_a_second() -> None:
+    def microseconds() -> int:
+        command = [sys.executable, "-X", "importtime", "-c", "import scob"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+        _, whole, name = told[-1].removeprefix("import time:").split("|")
+        assert name.strip() == "scob"
+        return int(whole)
+
+    assert min(microseconds() for _ in range(3)) < 300_000  # the best of three: others may keep the machine busy
+
+
+def test_each_verb_is_a_public_function_whatever_was_imported_before() -> None:
+    code = (
+        "import scob, inspect, scob.studies.demo, scob.recovery.suggest, scob.recovery.web.server\n"
+        "import scob.studies.reproduce.registry as registry, scob.recovery.decisions as store\n"
+        "public = {n: getattr(scob, n) for n in scob.__all__ if n.islower() and not n.startswith('_')}\n"
+        "assert all(inspect.isfunction(f) for f in public.values()), public\n"
+        "print(*sorted(public))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # A verb that is called otherwise in Python: bench are several, and a package has the name of reproduce.
+    named = {"review": "serve", "data": "describe", "bench": None, "reproduce": None}
+    assert {named.get(verb, verb) for verb in VERBS} - {None} <= set(ran.stdout.split())
+
+
+def test_the_functions_that_help_texts_name_are_there() -> None:
+    code = (
+        "import re, operator, scob; from scob.cli import build; app = build()\n"
+        "said = ' '.join(c.help or '' for c in app.registered_commands)\n"
+        "names = [n for group in re.findall(r'\\(Python: ([^)]*)\\)', said) for n in group.split(', ')]\n"
+        "print(*(n for n in names if callable(operator.attrgetter(n.removeprefix('scob.'))(scob))))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    named = {
+        f"scob.{n}" for n in ("prepare", "train", "predict", "explain", "thresholds", "recover", "serve", "export")
+    }
+    assert set(ran.stdout.split()) >= named
+
+
+def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
+    shown = scob("train", "configs/demo.yaml", "train.epoch=3")
+    assert shown.returncode == 2
+    assert "train.epochs" in shown.stderr and "Traceback" not in shown.stderr
+
+
+def test_an_option_that_would_be_ignored_is_refused() -> None:
+    for words in (("demo", "--val", "labels.csv"), ("demo", "--extend", "epochs=9")):
+        shown = scob("train", *words)
+        assert shown.returncode == 2 and "goes with" in shown.stderr
+
+
+def test_a_path_that_the_system_refuses_is_one_sentence() -> None:
+    shown = scob("predict", "model", "a" * 300)
+    assert shown.returncode == 2
+    assert "File name too long" in shown.stderr and "Traceback" not in shown.stderr
+
+
+def test_debug_gives_the_traceback() -> None:
+    shown = scob("--debug", "train", "configs/demo.yaml", "train.epoch=3")
+    assert shown.returncode != 0 and "Traceback" in shown.stderr
+
+
+def test_a_run_on_the_command_line(tmp_path: Path, tiny_backbone: Path) -> None:
+    words = ["data.source=scenes:48x64", "data.size=64", "train.epochs=1", f"model.backbone={tiny_backbone}"]
+    out = tmp_path / "run"
+    began = time.monotonic()
+    shown = scob("train", "demo", *words, "--out", str(out))
+    assert shown.returncode == 0, shown.stderr
+    assert time.monotonic() - began < 110
+    for name in (
+        "config.yaml",
+        "labels.safetensors",
+        "metrics.jsonl",
+        "summary.json",
+        "model/config.json",
+        "model/README.md",
+    ):
+        assert (out / name).is_file(), name
+    assert "scob predict" in shown.stdout and "scob recover" in shown.stdout
+    again = scob("train", "demo", *words, "--out", str(out))
+    assert again.returncode == 2 and "--resume" in again.stderr

@@ -1,0 +1,59 @@
+"""A folder per class."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scob.data.readers import infer_format, open_split, splits_of
+from scob.data.split import ReadOptions
+from scob.errors import UserError
+
+Painter = Callable[..., Path]
+
+
+def test_one_positive_an_image_and_the_rest_unknown(tmp_path: Path, paint: Painter) -> None:
+    for name in ("dog/1.png", "cat/1.png", "cat/old/2.png"):
+        paint(tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cat" / "notes.txt").touch()
+    assert infer_format(str(tmp_path)) == "folder"
+    assert splits_of(str(tmp_path)) == ("train",)
+    found = open_split(str(tmp_path), "train")
+    assert found.labels.classes == ("cat", "dog", "empty")
+    assert found.labels.images == ("cat/1.png", "cat/old/2.png", "dog/1.png")
+    np.testing.assert_array_equal(found.labels.values, [[1, 0, 0], [1, 0, 0], [0, 1, 0]])
+    with pytest.raises(UserError, match="no split 'val'"):
+        open_split(str(tmp_path), "val")
+
+
+def test_split_folders_share_their_classes(tmp_path: Path, paint: Painter) -> None:
+    for name in ("train/dog/1.png", "train/cat/1.png", "val/cat/2.png"):
+        paint(tmp_path / name)
+    assert splits_of(str(tmp_path)) == ("train", "val")
+    assert open_split(str(tmp_path), "val").labels.classes == ("cat", "dog")
+    assert len(open_split(str(tmp_path), None)) == 3
+
+
+def test_train_may_be_a_class(tmp_path: Path, paint: Painter) -> None:
+    for name in ("train/1.png", "car/1.png"):
+        paint(tmp_path / name)
+    assert open_split(str(tmp_path), None).labels.classes == ("car", "train")
+
+
+def test_links_out_are_refused_or_skipped(tmp_path: Path, paint: Painter) -> None:
+    paint(tmp_path / "root" / "cat" / "1.png")
+    paint(tmp_path / "out" / "2.png")
+    (tmp_path / "root" / "dog").symlink_to(tmp_path / "out")
+    with pytest.raises(UserError, match="outside the data folder"):
+        open_split(str(tmp_path / "root"), None)
+    found = open_split(str(tmp_path / "root"), None, ReadOptions(skip_bad=True))
+    assert found.labels.images == ("cat/1.png",)
+    assert len(found.skipped) == 1
+
+
+def test_a_folder_not_in_the_class_list(tmp_path: Path, paint: Painter) -> None:
+    paint(tmp_path / "cat" / "1.png")
+    with pytest.raises(UserError, match="'cat' is not in the list of 1 classes"):
+        open_split(str(tmp_path), None, ReadOptions(classes=("dog",)))

@@ -1,0 +1,122 @@
+"""VOC: the difficult rule, the masks, what is refused, and the genuine counts where the data is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scob.data.readers import infer_format, open_split, splits_of
+from scob.data.readers.voc import CLASSES
+from scob.data.split import ReadOptions
+from scob.errors import UserError
+
+Painter = Callable[..., Path]
+
+
+def positives(root: Path, difficult: str) -> tuple[list[str], list[str]]:
+    labels = open_split(str(root), "trainval", ReadOptions(difficult=difficult)).labels
+    present = [CLASSES[c] for c in np.flatnonzero((labels.values == 1).any(axis=0))]
+    unknown = [CLASSES[c] for c in np.flatnonzero((labels.values == 0).any(axis=0))]
+    return present, unknown
+
+
+def test_layout_is_recognised_and_splits_leave_out_class_lists(voc: Path) -> None:
+    assert infer_format(str(voc)) == infer_format(str(voc.parent)) == "voc"
+    assert splits_of(str(voc)) == ("train", "val", "trainval")
+    found = open_split(str(voc), "train")
+    assert found.labels.images == ("000001", "000002")
+    assert found.expected_positives == 1.5
+    assert found.images.where(1).endswith("000002.jpg (VOC2007/ImageSets/Main/train.txt line 2)")
+    assert len(open_split(str(voc), None)) == 3
+
+
+def test_difficult(voc: Path) -> None:
+    assert positives(voc, "negative") == (["chair"], [])
+    assert positives(voc, "positive") == (["chair", "person", "sofa"], [])
+    assert positives(voc, "ignore") == (["chair"], ["person", "sofa"])
+
+
+def test_an_image_with_no_positive_is_kept(voc: Path) -> None:
+    found = open_split(str(voc), "val")
+    assert found.labels.images == ("000003",)
+    assert (found.labels.values == -1).all()
+
+
+def test_masks(voc: Path) -> None:
+    assert open_split(str(voc), "train").masks is None
+    numbers = np.zeros((18, 24), np.uint8)
+    numbers[:4], numbers[5:7], numbers[9] = CLASSES.index("chair") + 1, 15, 255
+    (voc / "SegmentationClass").mkdir()
+    image = Image.fromarray(numbers, "L").convert("P")
+    image.putdata(numbers.ravel().tolist())
+    image.save(voc / "SegmentationClass" / "000001.png")
+    masks = open_split(str(voc), "train").masks
+    assert masks is not None
+    found = masks.load(0)
+    assert found is not None
+    assert sorted(found.present) == [CLASSES.index("chair"), CLASSES.index("person")]
+    np.testing.assert_array_equal(found.present[CLASSES.index("chair")], numbers == CLASSES.index("chair") + 1)
+    np.testing.assert_array_equal(found.void, numbers == 255)
+    assert masks.load(1) is None
+    (voc / "SegmentationClass" / "000002.png").write_bytes(b"no")
+    with pytest.raises(UserError, match=r"000002\.png: the mask is damaged"):
+        masks.load(1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda v: (v / "JPEGImages/000002.jpg").unlink(),
+            r"train\.txt line 2: the image .*000002\.jpg' does not exist",
+        ),
+        (lambda v: (v / "Annotations/000002.xml").unlink(), r"train\.txt line 2: there is no annotation"),
+        (lambda v: (v / "Annotations/000002.xml").write_text("<a>"), r"train\.txt line 2: .*cannot be read"),
+        (
+            lambda v: (v / "Annotations/000002.xml").write_text("<a><object><name>dgo</name></object></a>"),
+            r"000002\.xml: the label 'dgo' is not in the list of 20 classes.*'dog'",
+        ),
+        (lambda v: (v / "ImageSets/Main/train.txt").write_text("000001\n000001\n"), r"train\.txt line 2: .*already"),
+        (lambda v: (v / "ImageSets/Main/train.txt").write_text("000001\n../../x\n"), r"train\.txt line 2: .*outside"),
+    ],
+)
+def test_bad_input_names_the_row_and_can_be_skipped(voc: Path, spoil: Callable[[Path], object], message: str) -> None:
+    spoil(voc)
+    with pytest.raises(UserError, match=message):
+        open_split(str(voc), "train")
+    found = open_split(str(voc), "train", ReadOptions(skip_bad=True))
+    assert found.labels.images == ("000001",)
+    assert len(found.skipped) == 1
+
+
+def test_no_such_split(voc: Path) -> None:
+    for name in ("test", "../Main/train", "Main/none"):
+        with pytest.raises(UserError, match="it has: train, val, trainval"):
+            open_split(str(voc), name)
+    assert len(open_split(str(voc), "Main/train")) == 2
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 2500), ("val", 2510)])
+def test_real_counts_are_those_of_the_official_lists(shared: Path, split: str, count: int) -> None:
+    root = shared / "VOC2007"
+    for difficult, words in (("negative", {"1"}), ("positive", {"1", "0"})):
+        labels = open_split(str(root), split, ReadOptions(difficult=difficult)).labels
+        assert len(labels) == count
+        for column, name in enumerate(CLASSES):
+            lines = (root / "ImageSets" / "Main" / f"{name}_{split}.txt").read_text().splitlines()
+            official = {line.split()[0] for line in lines if line.split()[1] in words}
+            ours = {labels.images[i] for i in np.flatnonzero(labels.values[:, column] == 1)}
+            assert ours == official
+
+
+def test_real_masks_fit_their_images(shared: Path) -> None:
+    found = open_split(str(shared / "VOC2012seg"), "train")
+    assert len(found) == 732
+    assert found.masks is not None
+    for row in range(0, 732, 100):
+        mask = found.masks.load(row)
+        assert mask is not None
+        assert mask.void.shape == found.images.load(row).shape[:2]
+        assert set(np.flatnonzero(found.labels.values[row] == 1)) <= set(mask.present)

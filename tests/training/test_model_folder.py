@@ -1,0 +1,80 @@
+"""The model folder: what is written is what predicts, and damage is named."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scob.errors import UserError
+from scob.training.model_folder import ModelCard, describe, load_network
+from support.runs import trained_weights
+
+
+@pytest.fixture
+def folder(run_small: Any, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run_small() / "model", tmp_path / "model"))
+
+
+def test_a_folder_is_all_it_takes(folder: Path, run_small: Any) -> None:
+    network, card = load_network(folder)
+    weights = trained_weights(run_small())
+    assert not network.training
+    assert all(torch.equal(v, weights[k]) for k, v in network.state_dict().items())
+    assert len(card.classes) == 12 or len(card.classes) == network.classes
+    assert len(card.thresholds) == len(card.classes)
+    assert network(torch.randn(2, 3, card.size, card.size)).shape == (2, len(card.classes))
+    assert not any(p.suffix in (".pt", ".pth", ".pkl", ".bin") for p in folder.iterdir())
+
+
+@pytest.mark.parametrize("head", ["cnn", "large-cnn", "linear"])
+def test_every_head_comes_back(run_small: Any, head: str) -> None:
+    run = run_small(f"model.head={head}")
+    network, _ = load_network(run / "model")
+    weights = trained_weights(run)
+    assert all(torch.equal(v, weights[k]) for k, v in network.state_dict().items())
+
+
+def test_names_stand_on_the_page_as_they_are(folder: Path) -> None:
+    card = ModelCard.read(folder)
+    card.classes = ("<img src=x onerror=alert(1)>", "[a](javascript:b)", "two\nlines")
+    page = describe(card)
+    assert "<img" not in page and "&#60;img src=x onerror=alert(1)&#62;" in page
+    assert "[a]" not in page and "two lines" in page
+
+
+def test_damage_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a model folder"):
+        load_network(tmp_path)
+    card = json.loads((folder / "config.json").read_text())
+    for change, words in (
+        ({"format": "scob-model-0"}, "another version"),
+        ({"thresholds": [0.5]}, "damaged"),
+        ({"size": "wide"}, "damaged"),
+        ({"surprise": 1}, "damaged"),
+        ({"backbone": {}}, "model_type"),
+        ({"model": {**card["model"], "width": 64}}, "do not belong together"),
+    ):
+        (folder / "config.json").write_text(json.dumps({**card, **change}))
+        with pytest.raises(UserError, match=words):
+            load_network(folder)
+    (folder / "config.json").write_text(json.dumps(card))
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(UserError, match="damaged"):
+        load_network(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"no model\.safetensors"):
+        load_network(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_network(folder)
+
+
+def test_a_card_says_where_the_labels_came_from(folder: Path) -> None:
+    card = ModelCard.read(folder)
+    assert card.labels["origin"] == "single-positive seed 0"
+    assert len(card.labels["fingerprint"]) == 64
+    assert card.labels["fingerprint"] in (folder / "README.md").read_text()

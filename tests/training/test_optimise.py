@@ -1,0 +1,91 @@
+"""The schedule, the rates of the groups, and moments that survive a checkpoint."""
+
+import pytest
+import torch
+from torch import nn
+
+from scob.config import TrainSettings
+from scob.parallel import Processes
+from scob.training.optimise import Optimiser, schedule_factor
+
+
+def make(**changes: object) -> tuple[nn.Linear, nn.Linear, Optimiser]:
+    torch.manual_seed(0)
+    smt, other = nn.Linear(3, 3), nn.Linear(3, 1)
+    settings = TrainSettings(lr_smt=0.1, lr_other=0.01, warmup=0.0, schedule="constant", **changes)
+    groups = {"smt": list(smt.parameters()), "other": list(other.parameters()), "mapping": []}
+    return smt, other, Optimiser(groups, settings, 100, Processes(), torch.device("cpu"))
+
+
+def test_the_rate_rises_then_falls_along_a_cosine() -> None:
+    factors = [schedule_factor(s, 100, 0.1, "cosine") for s in range(100)]
+    assert all(0 < f <= 1 for f in factors)
+    assert factors[:11] == sorted(factors[:11])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert factors[10] == 1
+    assert factors[55] == pytest.approx(0.5, abs=0.01)
+    assert factors[99] < 0.001
+    assert [schedule_factor(s, 100, 0.0, "constant") for s in (0, 50, 99)] == [1, 1, 1]
+    assert schedule_factor(0, 1, 1.0, "cosine") > 0
+
+
+def test_it_is_adam_with_a_rate_a_group() -> None:
+    smt, other, optimiser = make()
+    torch.manual_seed(0)
+    twin_smt, twin_other = nn.Linear(3, 3), nn.Linear(3, 1)
+    adam = torch.optim.Adam(
+        [{"params": twin_smt.parameters(), "lr": 0.1}, {"params": twin_other.parameters(), "lr": 0.01}]
+    )
+    x = torch.randn(4, 3)
+    for step in range(5):
+        optimiser.begin(step)
+        optimiser.step(other(smt(x)).square().mean())
+        adam.zero_grad()
+        twin_other(twin_smt(x)).square().mean().backward()
+        adam.step()
+    for a, b in zip(
+        (*smt.parameters(), *other.parameters()), (*twin_smt.parameters(), *twin_other.parameters()), strict=True
+    ):
+        assert torch.allclose(a, b, atol=1e-7)
+
+
+def test_what_a_loss_does_not_reach_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    smt, other, optimiser = make()
+    optimiser.step(other(smt(torch.randn(4, 3))).mean())  # both have moments now
+    before = other.weight.detach().clone()
+    optimiser.step(smt(torch.randn(4, 3)).square().mean())
+    assert torch.equal(other.weight, before)
+
+
+def test_a_leaf_gathers_its_gradient_and_is_not_moved() -> None:
+    smt, _, optimiser = make()
+    leaf = torch.ones(3, requires_grad=True)
+    elsewhere = torch.ones(3, requires_grad=True)
+    optimiser.step((smt(leaf) * elsewhere).sum(), leaf)
+    assert leaf.grad is not None
+    assert torch.equal(leaf.detach(), torch.ones(3))
+    assert elsewhere.grad is None  # nothing but parameters and the named leaves
+
+
+def test_the_estimators_rate_follows_the_schedule() -> None:
+    _, _, optimiser = make(lr_estimator=0.4)
+    optimiser.settings.warmup = 0.5
+    optimiser.begin(0)
+    assert 0 < optimiser.estimator_rate < 0.1
+    optimiser.begin(50)
+    assert optimiser.estimator_rate == pytest.approx(0.4)
+
+
+def test_moments_go_through_a_checkpoint() -> None:
+    x = torch.randn(4, 3)
+    smt, other, optimiser = make()
+    for _ in range(3):
+        optimiser.step(other(smt(x)).square().mean())
+    twin_smt, twin_other, resumed = make()
+    twin_smt.load_state_dict(smt.state_dict())
+    twin_other.load_state_dict(other.state_dict())
+    resumed.load({k: v.clone() for k, v in optimiser.state().items()})
+    for a, b, o in ((smt, other, optimiser), (twin_smt, twin_other, resumed)):
+        o.step(b(a(x)).square().mean())
+    assert torch.equal(smt.weight, twin_smt.weight)
+    assert torch.equal(other.bias, twin_other.bias)
