@@ -39,12 +39,13 @@ ABLATION = {
 
 def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -> dict[str, object]:
     """Train in this process and return what is worth keeping."""
+    from scob import methods
     from scob.config import load_config
     from scob.training.metrics import recovery_metrics
-    from scob.training.train import known_methods, train
+    from scob.training.train import train
 
     base = [*SHARED, f"data.source={data}", f"model.backbone={backbone}", f"data.cache={cache}"]
-    config = load_config(None, [*base, *words], known_methods())
+    config = load_config(None, [*base, *words], methods.section_names())
     with tempfile.TemporaryDirectory() as folder:
         began = time.time()
         scores: dict[str, object] = {}

@@ -52,10 +52,10 @@ def small_words(tiny_backbone: Path) -> Words:
 @pytest.fixture(scope="session")
 def configure(small_words: Words) -> Callable[..., Any]:
     """`configure("scob.tau=1", ...)`: the small settings with changes."""
+    from scob import methods
     from scob.config import load_config
-    from scob.training.train import known_methods
 
-    return lambda *words: load_config(None, [*small_words, *words], known_methods())
+    return lambda *words: load_config(None, [*small_words, *words], methods.section_names())
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from scob import methods
 from scob.config import (
     SECTIONS,
     Config,
@@ -135,13 +136,12 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 def test_sections_of_rivals() -> None:
     from scob import methods
-    from scob.training.train import known_methods
 
-    config = load_config(None, ["an.surprise=1"], known_methods())
+    config = load_config(None, ["an.surprise=1"], methods.section_names())
     with pytest.raises(UserError, match="surprise"):
         methods.settings_of(config, "an")
     with pytest.raises(UserError, match="'nobody'"):
-        load_config(None, ["nobody.x=1"], known_methods())
+        load_config(None, ["nobody.x=1"], methods.section_names())
     with pytest.raises(UserError, match="'role'"):
         methods.find("roel")
 
@@ -153,8 +153,7 @@ def test_merging_keeps_what_is_not_named() -> None:
 
 def test_packaged_configs_resolve() -> None:
     from scob.presets import packaged_configs
-    from scob.training.train import known_methods
 
     assert "demo" in packaged_configs()
     for file in packaged_configs().values():
-        load_config(file, (), known_methods())
+        load_config(file, (), methods.section_names())

@@ -6,7 +6,6 @@ Settings that belong to one method (`scob: {...}`, `ll-r: {...}`) are a section 
 """
 
 import contextlib
-import difflib
 import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 
 _SAME = object()
 _BRIEF = reprlib.Repr()  # a message quotes what was wrong, not pages of it
@@ -209,16 +208,6 @@ def paper_values() -> dict[str, dict[str, Any]]:
 def known_keys() -> list[str]:
     """Every `section.key` there is, and the two top-level ones."""
     return ["preset", "method"] + [f"{s}.{k}" for s, section in SECTIONS.items() for k in section.model_fields]
-
-
-def nearest(key: str, among: Iterable[str]) -> str:
-    """' Did you mean ...?', or nothing where no name is near."""
-    names = list(among)
-    tails = {name.rpartition(".")[2]: name for name in names}
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-    if not close:
-        close = [tails[t] for t in difflib.get_close_matches(key.rpartition(".")[2], list(tails), n=1, cutoff=0.75)]
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def parse_overrides(words: Iterable[str]) -> dict[str, Any]:

@@ -62,6 +62,11 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     return table.getvalue()
 
 
+def whole_number(text: str, digits: int = 18) -> int | None:
+    """The number that plain ASCII digits write; None for anything else, and for more than `digits` of them."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
+
+
 def remove_parts(folder: Path) -> None:
     """Remove what processes that were killed had begun to write; only for a folder that nobody else writes."""
     for left in folder.glob(f".*{PART}"):

@@ -6,17 +6,14 @@ step differentiates twice and the weights of a batch already sum to 1 over all p
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scob.errors import UserError
-from scob.training.stopping import StopRequest
-
-LOST = ".process-lost"
 
 
 class OtherProcessFailed(SystemExit):
@@ -24,10 +21,6 @@ class OtherProcessFailed(SystemExit):
 
     def __init__(self) -> None:
         super().__init__(2)
-
-
-class PeerLost(UserError):
-    """Another process of the run is gone, without a word."""
 
 
 class Processes:
@@ -121,27 +114,6 @@ class Processes:
         if self.accelerator is not None:
             self.accelerator.wait_for_everyone()
 
-    @contextlib.contextmanager
-    def watching(self, folder: Path, stop: StopRequest) -> Iterator[None]:
-        """Turn a connection that broke, because another process died, into one sentence said by one process.
-
-        Those that are left cannot talk to each other: the first to leave a mark in the run `folder` speaks. What
-        launched them ends them meanwhile with SIGTERM, for which that one does not stop any more.
-        """
-        try:
-            yield
-        except RuntimeError as error:
-            if self.count == 1 or not _is_broken_connection(error):
-                raise
-            with contextlib.suppress(FileExistsError):
-                (folder / LOST).touch(exist_ok=False)
-                stop.last_words = True
-                raise PeerLost(
-                    f"one of the {self.count} processes of this run died or stopped answering, so all of them stop; "
-                    f"the last checkpoint is kept: go on, with any number of processes, with --resume {folder}"
-                ) from error
-            raise OtherProcessFailed from None
-
 
 def code_of(tensor: Tensor) -> int:
     """63 bits of the SHA-256 of a tensor's bytes."""
@@ -149,24 +121,29 @@ def code_of(tensor: Tensor) -> int:
     return int.from_bytes(hashlib.sha256(raw).digest()[:8], "big") >> 1
 
 
-def _is_broken_connection(error: RuntimeError) -> bool:
-    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; the words are all there is."""
-    words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
-    return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)
+def choose_device(name: str) -> torch.device:
+    """The device a word names: this process's GPU for 'auto', if there is one."""
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", rank % torch.cuda.device_count())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"there is no device {name!r}: use auto, cpu, cuda, cuda:1 or mps") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError("the device cuda was asked for, but torch sees no CUDA device here; use --device cpu")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise UserError("the device mps was asked for, but torch sees no Metal device here; use --device cpu")
+    return device
 
 
 def start(device: str = "auto") -> Processes:
     """Join the processes of `accelerate launch`, or be the only one, on the device that was asked for."""
     from accelerate import Accelerator
 
-    try:
-        wanted = torch.device(device) if device != "auto" else None
-    except RuntimeError:
-        raise UserError(f"there is no device {device!r}: use auto, cpu, cuda, cuda:1 or mps") from None
-    if wanted is not None and wanted.type == "cuda" and not torch.cuda.is_available():
-        raise UserError("train.device=cuda, but torch sees no CUDA device here; use --device cpu")
-    if wanted is not None and wanted.type == "mps" and not torch.backends.mps.is_available():
-        raise UserError("train.device=mps, but torch sees no Metal device here; use --device cpu")
+    wanted = choose_device(device) if device != "auto" else None
     processes = Processes(Accelerator(cpu=wanted is not None and wanted.type == "cpu"))
     if wanted is not None and processes.count == 1:
         processes.device = wanted

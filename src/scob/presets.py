@@ -4,8 +4,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from scob.config import nearest, read_yaml
-from scob.errors import UserError
+from scob.config import read_yaml
+from scob.errors import UserError, nearest
 
 
 def packaged_configs() -> dict[str, Path]:

@@ -115,7 +115,9 @@ def test_segmentation_is_needed_for_true_masks(configure: Any, scenes_of: Any) -
     config = configure("scob.guidance=gt-mask")
     data = scenes_of(config)
     with pytest.raises(UserError, match="segmentation"):
-        scob.training.build.build(config, replace(data, train=replace(data.train, masks=None)), scob.training.build.Processes())
+        scob.training.build.build(
+            config, replace(data, train=replace(data.train, masks=None)), scob.training.build.Processes()
+        )
 
 
 # What a step costs.

@@ -18,9 +18,9 @@ import torch
 from PIL import Image
 
 from scob.config import load_config
-from scob.data.readers import voc
 from scob.data.download import unpack
 from scob.data.images import MAX_PIXELS, decode
+from scob.data.readers import voc
 from scob.data.readers.coco import read as read_coco
 from scob.data.split import ReadOptions
 from scob.errors import UserError

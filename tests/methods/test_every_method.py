@@ -129,7 +129,7 @@ def test_a_new_method_is_one_file(
     from scob.config import load_config
     from scob.inference.evaluate import evaluate
     from scob.parallel import Processes
-    from scob.training.train import known_methods, resume_config
+    from scob.training.train import resume_config
 
     known = dict(methods._found)
     monkeypatch.setattr(methods, "_found", dict(known))
@@ -137,10 +137,10 @@ def test_a_new_method_is_one_file(
     methods.register_folder(tmp_path)
     assert "confident" in methods.names()
     words = [*small_words, "method=confident", "confident.limit=0.4", "train.epochs=1"]
-    summary = train(load_config(None, words, known_methods()), tmp_path / "run")
+    summary = train(load_config(None, words, methods.section_names()), tmp_path / "run")
     assert summary["method"] == "confident"
     with pytest.raises(UserError, match=r"confident\.limt.*confident\.limit"):
-        train(load_config(None, [*words, "confident.limt=1"], known_methods()), tmp_path / "other")
+        train(load_config(None, [*words, "confident.limt=1"], methods.section_names()), tmp_path / "other")
     # Elsewhere, without the file: the model can be used, the run cannot go on.
     monkeypatch.setattr(methods, "_found", known)
     assert evaluate(tmp_path / "run", split="val", processes=Processes()).images == 20

@@ -34,7 +34,7 @@ def compare(
     from scob.studies.compare import NAME
     from scob.studies.compare import compare as run
     from scob.studies.reproduce.registry import settings_for
-    from scob.training.train import Interrupted, known_methods
+    from scob.training.train import Interrupted
 
     for folder in methods_folder or []:
         methods.register_folder(folder)
@@ -53,7 +53,9 @@ def compare(
         data = str(read_yaml(config).get("data", {}).get("source", "scenes"))
     for name in names:
         methods.find(name)
-    settings = resolve(settings_for(data, config, overrides, backbone or None), "on the command line", known_methods())
+    settings = resolve(
+        settings_for(data, config, overrides, backbone or None), "on the command line", methods.section_names()
+    )
 
     with Display() as display:
         try:

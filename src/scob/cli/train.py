@@ -112,9 +112,9 @@ def speaks() -> bool:
 
 def read_settings(words: list[str], backbone: str, device: str) -> "Config":
     """A settings file or packaged name first, then `key=value` words."""
+    from scob import methods
     from scob.config import load_config
     from scob.presets import packaged_configs
-    from scob.training.train import known_methods
 
     first = words[0] if words and "=" not in words[0] else None
     if first is None and not words:
@@ -127,7 +127,7 @@ def read_settings(words: list[str], backbone: str, device: str) -> "Config":
     rest = words[1:] if first is not None else words
     rest += [f"model.backbone={backbone}"] if backbone else []
     rest += [f"train.device={device}"] if device else []
-    return load_config(path, rest, known_methods())
+    return load_config(path, rest, methods.section_names())
 
 
 def tell(prepared: "Prepared", folder: Path) -> None:

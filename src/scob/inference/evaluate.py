@@ -5,7 +5,6 @@ Under `accelerate launch` the images are shared out among the processes, each im
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,35 +25,13 @@ from scob.model.features import FeatureSource, resolve_precision
 from scob.model.network import Network
 from scob.parallel import Processes, start
 from scob.training import metrics
+from scob.training.find_model import find_model
 from scob.training.metrics import Evaluation
 from scob.training.model_folder import ModelCard, load_network
 from scob.training.run_folder import RunFolder
 from scob.training.scoring import score_images
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A model folder, and the settings of the run it came from where it lies in a run folder."""
-
-    folder: Path
-    run: Config | None
-
-
-def find_model(model_or_run: Path) -> Trained:
-    """The model folder of a finished run, or the model folder itself."""
-    given = Path(model_or_run)
-    run = RunFolder(given)
-    if run.config_file.is_file():
-        from scob.training.train import known_methods
-
-        if not (run.model / "config.json").is_file():
-            raise UserError(f"the run in {given} has no model yet: scob train --resume {given}")
-        return Trained(run.model, run.read_config(known_methods()))
-    if not (given / "config.json").is_file():
-        raise UserError(f"{given} is neither a run folder (config.yaml) nor a model folder (config.json)")
-    return Trained(given, None)
 
 
 def evaluate(
@@ -82,11 +59,11 @@ def evaluate(
     """
     found = find_model(Path(model_or_run))
     processes = processes or start(device)
-    network, card = load_network(found.folder, processes.device)
-    run = found.run
+    network, card = load_network(found.path, processes.device)
+    run = RunFolder(found.run).read_config() if found.run is not None else None
     source = data or (run.data.source if run is not None else "")
     if not source:
-        raise UserError(f"{found.folder} does not know the data of its run: say which with --data SOURCE")
+        raise UserError(f"{found.path} does not know the data of its run: say which with --data SOURCE")
     if data is None and run is not None:
         if Path(run.data.evaluate).is_file():  # a table of its own, as `scob train --val` takes it
             source = run.data.evaluate
@@ -107,10 +84,10 @@ def evaluate(
     result = metrics.evaluate_scores(scores, chosen.labels.values, card.classes, limits)
     if out is not None and processes.first:
         facts = {
-            "model": found.folder.parent.name if run is not None else found.folder.name,
+            "model": found.path.parent.name if run is not None else found.path.name,
             "method": card.method,
             "backbone": Path(card.backbone_name).name,
-            "weights": card.weights or fingerprint(found.folder / "model.safetensors"),
+            "weights": card.weights or fingerprint(found.path / "model.safetensors"),
             "data": Path(source).name,
             "split": chosen.name,
             "labels": chosen.labels.fingerprint,

@@ -17,10 +17,9 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from scob.algorithm.cam import activation_maps, foreground
-from scob.config import nearest
 from scob.data.find_images import find_images
 from scob.data.images import decode
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 from scob.files import write_atomically
 from scob.inference.predict import Progress, Scob, decoded_batches, name_of
 from scob.inference.predictions import decide

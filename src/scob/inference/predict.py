@@ -18,6 +18,7 @@ from scob.data.find_images import find_images
 from scob.data.images import decode
 from scob.errors import UserError
 from scob.inference.predictions import Prediction, PredictionFile, decide
+from scob.training.find_model import find_model
 
 if TYPE_CHECKING:
     import torch
@@ -62,15 +63,16 @@ class Scob:
         """Load a model folder, or the model of a finished run folder."""
         import torch
 
+        from scob.parallel import choose_device
         from scob.training.model_folder import load_network
 
-        place = find_model(folder)
-        if place.suffix == ".onnx":
+        model = find_model(folder)
+        if model.is_onnx:
             raise UserError(
-                f"{place} is an ONNX file, which can only predict: give the model folder it was exported from"
+                f"{model.path} is an ONNX file, which can only predict: give the model folder it was exported from"
             )
         chosen = choose_device(device)
-        network, card = load_network(place, chosen)
+        network, card = load_network(model.path, chosen)
         if chosen.type in ("cpu", "cuda"):
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return cls(network, card, chosen)
@@ -124,50 +126,14 @@ def as_list(images: "Picture | Sequence[Picture]") -> "list[Picture]":
     return list(images)
 
 
-def choose_device(name: str) -> "torch.device":
-    """The device a word names: this process's GPU for 'auto', if there is one."""
-    import torch
-
-    rank = int(os.environ.get("LOCAL_RANK", "0"))
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda", rank % torch.cuda.device_count())
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UserError(f"there is no device {name!r}: use auto, cpu, cuda, cuda:1 or mps") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda, but torch sees no CUDA device here; use --device cpu")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise UserError("--device mps, but torch sees no Metal device here; use --device cpu")
-    return device
-
-
-def find_model(path: str | Path) -> Path:
-    """The model folder that `path` names (a run folder holds one), or the .onnx file."""
-    path = Path(path)
-    if path.suffix == ".onnx" or (path / "config.json").is_file():
-        if not path.exists():
-            raise UserError(f"there is no model at {path}")
-        return path
-    if (path / "model" / "config.json").is_file():
-        return path / "model"
-    if (path / "config.yaml").is_file():
-        raise UserError(f"the run in {path} is not finished: scob train --resume {path}")
-    if not path.exists():
-        raise UserError(f"there is no model at {path}")
-    raise UserError(f"{path} is neither a model folder (config.json), a run folder, nor an .onnx file")
-
-
 def load_model(path: str | Path, device: str = "auto") -> Scorer:
     """A torch model of a model or run folder, or an ONNX file without torch."""
-    place = find_model(path)
-    if place.suffix == ".onnx":
+    model = find_model(path)
+    if model.is_onnx:
         from scob.inference.onnx.runtime import OnnxModel
 
-        return OnnxModel(place, device=device)
-    return Scob.from_pretrained(place, device)
+        return OnnxModel(model.path, device=device)
+    return Scob.from_pretrained(model.path, device)
 
 
 def load_picture(picture: "Picture", size: int) -> Pixels:

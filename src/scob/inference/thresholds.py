@@ -56,10 +56,9 @@ class Chosen:
 
 def open_run(folder: Path) -> tuple[RunFolder, Known]:
     """The images, observed labels and estimates of a finished run."""
-    from scob.training.train import known_methods
 
     run = RunFolder(folder)
-    config = run.read_config(known_methods())
+    config = run.read_config()
     run.summary()  # a sentence for a run that is not finished
     # The label file of the run is what it saw, whatever has become of the file or the draw it came from.
     config = config.model_copy(update={"labels": config.labels.model_copy(update={"file": str(run.labels_file)})})

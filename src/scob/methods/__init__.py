@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from scob.algorithm.method import LossMethod, Method, Problem
 from scob.algorithm.sampling import Batch
-from scob.config import Config, Section, explain, nearest
-from scob.errors import UserError
+from scob.config import Config, Section, explain
+from scob.errors import UserError, nearest
 
 __all__ = [
     "Batch",
@@ -24,6 +24,7 @@ __all__ = [
     "names",
     "register",
     "register_folder",
+    "section_names",
     "settings_of",
 ]
 
@@ -69,6 +70,11 @@ def names() -> list[str]:
     """The names of all methods."""
     _load()
     return sorted(_found)
+
+
+def section_names() -> list[str]:
+    """The methods whose settings are a section of their own; Scob's are always there."""
+    return [name for name in names() if name != "scob"]
 
 
 def find(name: str) -> type[Method]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scob.config import nearest
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 from scob.recovery.decisions import HEADER
@@ -101,9 +100,8 @@ def own_labels(run: RunFolder) -> tuple[tuple[str, ...], dict[str, dict[str, int
     """Classes of a run, what it knows by the file of each image (nothing, if they are not files), and its folder."""
     from scob.recovery.exchange import image_paths
     from scob.training.build import listed_images
-    from scob.training.train import known_methods
 
-    config, labels = run.read_config(known_methods()), run.labels()
+    config, labels = run.read_config(), run.labels()
     files = image_paths(listed_images(config)) or {}
     states = {
         os.path.realpath(files[image]): {labels.classes[c]: int(line[c]) for c in np.flatnonzero(line)}

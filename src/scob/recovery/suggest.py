@@ -13,10 +13,11 @@ from scob.data.find_images import find_images
 from scob.data.split import Split
 from scob.errors import UserError
 from scob.inference.explain import Box, box_of, enlarge, rle, without_specks
-from scob.inference.predict import Progress, Scob, find_model
+from scob.inference.predict import Progress, Scob
 from scob.inference.thresholds import Known, open_run, score_split
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.recovery.evidence import Evidence
+from scob.training.find_model import find_model
 
 Floats = NDArray[np.float32]
 MASK_SIDE = 128  # masks are stored at most this large; they are blobs, not outlines

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from scob import methods
 from scob.algorithm.cam import activation_maps
 from scob.config import Config, merge, parse_overrides, resolve
 from scob.files import write_atomically
@@ -25,7 +26,7 @@ from scob.parallel import Processes, start
 from scob.presets import packaged_config
 from scob.training.build import Data, Experiment, Report, Sight, load_data, look, silent
 from scob.training.metrics import recovery_metrics
-from scob.training.train import known_methods, train
+from scob.training.train import train
 
 METHODS = {
     "an": "Assume negative",
@@ -72,7 +73,9 @@ class Demo:
 def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
     """configs/demo.yaml with one seed for labels and weights."""
     tree = merge(packaged_config("demo"), parse_overrides(overrides))
-    return resolve(merge(tree, {"labels": {"seed": seed}, "train": {"seed": seed}}), "the demo", known_methods())
+    return resolve(
+        merge(tree, {"labels": {"seed": seed}, "train": {"seed": seed}}), "the demo", methods.section_names()
+    )
 
 
 def demo(
@@ -113,7 +116,7 @@ def run_method(
     """One row of one seed."""
     head = "cnn" if method in ("an", "role") else "smt"
     tree = merge(config.model_dump(), {"model": {"head": head}, "method": method.removesuffix("-smt")})
-    config = resolve(tree, "the demo", known_methods())
+    config = resolve(tree, "the demo", methods.section_names())
     if method == "full":  # the same images, every label of them
         kept = {name: row for row, name in enumerate(data.drawn.images)}
         rows = [kept[name] for name in data.train.labels.images]

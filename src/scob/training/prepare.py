@@ -21,11 +21,12 @@ from scob.data.readers import infer_format, read_split
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.files import write_atomically
-from scob.inference.predict import choose_device, find_model
 from scob.labels import PRESENT, UNKNOWN
 from scob.model.backbone import Backbone, load_backbone
 from scob.model.network import Target, build_network
+from scob.parallel import choose_device
 from scob.training.build import Data, Experiment, load_data
+from scob.training.find_model import find_model
 
 DEFAULT_BACKBONE = "microsoft/resnet-50"
 GUESSED_FACTOR = 1.5  # the field's figure for photographs tagged once: VOC shows 1.5 classes an image
@@ -265,7 +266,7 @@ def settings_of_model(model: Path, out: Path) -> dict[str, Any]:
 
     if model.suffix == ".onnx":
         raise UserError(f"{model} is an ONNX file, which cannot be trained further: give its run or model folder")
-    network, card = load_network(find_model(model))
+    network, card = load_network(find_model(model).path)
     folder = out / "init-backbone"
     save_backbone(network.backbone, folder, card.mean, card.std)
     # The statistics of BatchNorm are the model's already.
@@ -300,7 +301,7 @@ def initialise(experiment: Experiment, model: str | Path) -> dict[str, list[str]
     """
     from scob.training.model_folder import load_network
 
-    network, card = load_network(find_model(model), experiment.processes.device)
+    network, card = load_network(find_model(model).path, experiment.processes.device)
     mine = experiment.data.observed.classes
     asked = experiment.config.model.model_dump(mode="json")
     for key in ("head", "norm", "position"):  # weights of one would fit another, and mean something else there

@@ -19,11 +19,10 @@ HARMLESS = {
 
 def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
     """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs."""
-    known = [n for n in methods.names() if n != "scob"]
-    stored = RunFolder(folder).read_config(known)
+    stored = RunFolder(folder).read_config()
     methods.find(stored.method)
     asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
-    config = resolve(asked, "on the command line", known)
+    config = resolve(asked, "on the command line", methods.section_names())
     if device:
         config.train.device = device
     changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS]
@@ -40,7 +39,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
 
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
     """Refuse to go on with other settings (more epochs are allowed) or other images and labels than the run began."""
-    stored = run.read_config([n for n in methods.names() if n != "scob"])
+    stored = run.read_config()
     changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS | {"train.epochs"}]
     if config.train.epochs < stored.train.epochs:
         changed.append(f"train.epochs: {stored.train.epochs} -> {config.train.epochs}")

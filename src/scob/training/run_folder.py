@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from scob import methods
 from scob.config import Config, dump, read_yaml, resolve
 from scob.errors import UserError
 from scob.files import remove_parts, write_atomically
@@ -84,12 +85,12 @@ class RunFolder:
     def write_config(self, config: Config) -> None:
         write_atomically(self.config_file, dump(config))
 
-    def read_config(self, methods: list[str]) -> Config:
+    def read_config(self) -> Config:
         """The run's settings. Its own method may be one that is not known here: its model can be used all the same."""
         if not self.config_file.is_file():
             raise UserError(f"{self.path} is not a run folder: it holds no config.yaml")
         tree = read_yaml(self.config_file)
-        return resolve(tree, str(self.config_file), [*methods, str(tree.get("method", ""))])
+        return resolve(tree, str(self.config_file), [*methods.section_names(), str(tree.get("method", ""))])
 
     def labels(self) -> Labels:
         return Labels.load(self.labels_file)

@@ -1,7 +1,15 @@
 """SIGTERM and Ctrl-C: finish the step, save, end; where there is nothing to save yet, end at once."""
 
+import contextlib
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType, TracebackType
+
+from scob.errors import UserError
+from scob.parallel import OtherProcessFailed, Processes
+
+LOST = ".process-lost"
 
 
 class Interrupted(Exception):
@@ -39,3 +47,35 @@ class StopRequest:
         if not self.later or (self.number == signal.SIGINT == number):  # a second Ctrl-C does not wait
             raise Interrupted(128 + number)
         self.number = number
+
+
+class PeerLost(UserError):
+    """Another process of the run is gone, without a word."""
+
+
+@contextlib.contextmanager
+def watching_peers(processes: Processes, folder: Path, stop: StopRequest) -> Iterator[None]:
+    """Turn a connection that broke, because another process died, into one sentence said by one process.
+
+    Those that are left cannot talk to each other: the first to leave a mark in the run `folder` speaks. What
+    launched them ends them meanwhile with SIGTERM, for which that one does not stop any more.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if processes.count == 1 or not _is_broken_connection(error):
+            raise
+        with contextlib.suppress(FileExistsError):
+            (folder / LOST).touch(exist_ok=False)
+            stop.last_words = True
+            raise PeerLost(
+                f"one of the {processes.count} processes of this run died or stopped answering, so all of them stop; "
+                f"the last checkpoint is kept: go on, with any number of processes, with --resume {folder}"
+            ) from error
+        raise OtherProcessFailed from None
+
+
+def _is_broken_connection(error: RuntimeError) -> bool:
+    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; the words are all there is."""
+    words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
+    return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)

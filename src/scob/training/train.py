@@ -5,18 +5,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from scob import methods
 from scob.config import Config
 from scob.data.images import cause
-from scob.parallel import LOST, Processes, start
+from scob.parallel import Processes, start
 from scob.training import checkpoint
 from scob.training.build import Data, Report, Sight, build, load_data, silent
 from scob.training.loop import Training as Training
 from scob.training.resume import check_same
 from scob.training.resume import resume_config as resume_config
 from scob.training.run_folder import RunFolder
+from scob.training.stopping import LOST, StopRequest, watching_peers
 from scob.training.stopping import Interrupted as Interrupted
-from scob.training.stopping import StopRequest
 
 
 def train(
@@ -42,7 +41,7 @@ def train(
     report = report if processes.first else silent
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
-        stack.enter_context(processes.watching(run.path, stop))
+        stack.enter_context(watching_peers(processes, run.path, stop))
         with processes.together():
             if processes.first:
                 stack.enter_context(run.locked())
@@ -106,8 +105,3 @@ def begin(run: RunFolder, config: Config, data: Data, resume: bool) -> None:
     data.drawn.save(run.labels_file)
     if run.finished:  # it is being extended; its last checkpoint is where it goes on
         run.summary_file.unlink()
-
-
-def known_methods() -> list[str]:
-    """Names whose sections a settings file may hold."""
-    return [n for n in methods.names() if n != "scob"]

@@ -73,7 +73,7 @@ def test_all_methods_see_one_label_file_and_full_labels_see_all(lab):
     # What `scob train --resume` would read from the run folder is the same data.
     from scob.training.build import load_data
 
-    again = load_data(runs["scob"].run.read_config([]))
+    again = load_data(runs["scob"].run.read_config())
     assert again.observed == scob.observed and again.drawn == drawn
 
 

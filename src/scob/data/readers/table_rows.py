@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scob.config import nearest
 from scob.data.images import skip_or_raise
 from scob.data.readers.text_lists import read_text, unknown_class
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 from scob.labels import ABSENT, PRESENT, UNKNOWN
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".jsonl": "", ".ndjson": ""}

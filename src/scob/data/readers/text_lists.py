@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scob.config import nearest
 from scob.data.split import ReadOptions
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 
 
 def read_text(path: Path) -> str:

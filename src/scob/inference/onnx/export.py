@@ -24,7 +24,8 @@ from scob.errors import UserError
 from scob.files import sync_folder
 from scob.inference.onnx.quantise import quantise, quiet
 from scob.inference.onnx.runtime import FORMAT, INPUT, OUTPUT, OnnxModel
-from scob.inference.predict import Progress, Scob, find_model
+from scob.inference.predict import Progress, Scob
+from scob.training.find_model import find_model
 
 OPSET = 17
 TOLERANCE = 1e-3
@@ -105,11 +106,11 @@ def export(
     for needed in ("onnx", "onnxscript", "onnxruntime"):
         if not _importable(needed):
             raise UserError(f"exporting needs {needed}: pip install 'scob[onnx]'")
-    place = find_model(model)
-    if place.suffix == ".onnx":
+    found_model = find_model(model)
+    place = found_model.path
+    if found_model.is_onnx:
         raise UserError(f"{place} is an ONNX file already; export its model folder")
-    is_run = (Path(model) / "config.yaml").is_file()
-    if int8 and not calibration and not is_run:
+    if int8 and not calibration and found_model.run is None:
         raise UserError("--int8 needs images to calibrate on: --calibration FOLDER (a hundred are enough, unlabelled)")
     scob = Scob.from_pretrained(place, "cpu")
     # Read before anything is exported: it may not be there, or not be fully labelled.
@@ -214,10 +215,9 @@ def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
     """The same from a run's own images."""
     from scob.training.build import listed_images
     from scob.training.run_folder import RunFolder
-    from scob.training.train import known_methods
 
     try:
-        images = listed_images(RunFolder(run).read_config(known_methods())).images
+        images = listed_images(RunFolder(run).read_config()).images
     except UserError as error:
         raise UserError(f"{error} (to calibrate on other images: --calibration FOLDER)") from error
     return some_pixels(len(images), lambda row: images.load(row, size))

@@ -24,7 +24,7 @@ from scob.studies.reproduce.variants import SCOB, Variant
 from scob.training.build import Data, Report, Sight, load_data, look, silent
 from scob.training.checkpoint import list_checkpoints
 from scob.training.run_folder import RunFolder
-from scob.training.train import Training, known_methods, train
+from scob.training.train import Training, train
 
 # What changes where and how a run is done but not what comes out of it.
 INCIDENTAL = {
@@ -76,7 +76,9 @@ class Lab:
 
     def config(self, variant: Variant, seed: int = 0) -> Config:
         """The settings of a variant."""
-        config = resolve(merge(self.tree, variant.changes), f"the settings of {variant.title!r}", known_methods())
+        config = resolve(
+            merge(self.tree, variant.changes), f"the settings of {variant.title!r}", methods.section_names()
+        )
         config.train.seed += seed
         return config
 

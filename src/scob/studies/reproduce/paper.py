@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scob.config import nearest
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 
 T = TypeVar("T")
 

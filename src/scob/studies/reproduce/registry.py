@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scob import methods
-from scob.config import merge, nearest, parse_overrides, read_yaml, resolve
+from scob.config import merge, parse_overrides, read_yaml, resolve
 from scob.data.readers import is_scenes, splits_of
-from scob.errors import UserError
+from scob.errors import UserError, nearest
 from scob.model.backbone import EMBEDDED
 from scob.parallel import Processes, start
 from scob.presets import packaged_config
@@ -17,7 +17,6 @@ from scob.studies.reproduce import cams, curves, distribution, pictures, small_o
 from scob.studies.reproduce.lab import Lab, Work
 from scob.studies.reproduce.variants import Variant
 from scob.training.build import Report, silent
-from scob.training.train import known_methods
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def settings_for(
     tree: dict[str, Any] = {}
     if config is not None:
         tree = read_yaml(config)
-        resolve(tree, str(config), known_methods())
+        resolve(tree, str(config), methods.section_names())
     elif is_scenes(source):
         # Tables choose the epoch on held-out training images, whatever the demo does.
         tree = merge(packaged_config("demo"), {"train": {"select": "holdout"}})
@@ -146,7 +145,7 @@ def settings_for(
     if paper_parity:
         train |= {"select": "best-on-test", "holdout": 0.0}  # nothing need be set aside to choose by
     tree = merge(merge(tree, merge(asked, {"train": train})), parse_overrides(overrides))
-    found = resolve(tree, "on the command line", known_methods())
+    found = resolve(tree, "on the command line", methods.section_names())
     if not is_scenes(found.data.source) and found.model.backbone == EMBEDDED:
         splits_of(found.data.source, found.data.format)  # a wrong path is the first thing to hear of
         raise UserError("the embedded backbone knows drawings only: for these images name another with --backbone")
@@ -188,7 +187,7 @@ def reproduce(
     for method in only_methods:
         methods.find(method)
     trees = [settings_for(source, config, overrides, backbone, epochs, paper_parity) for source in data]
-    device = resolve(trees[0], "the settings", known_methods()).train.device
+    device = resolve(trees[0], "the settings", methods.section_names()).train.device
     processes = processes or start(device)
     labs = tuple(Lab(tree, Path(out), seeds, processes, report) for tree in trees)
     if len({lab.id for lab in labs}) < len(labs):
