@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from scob.inference.predict import Scob
-from scob.inference.thresholds import Known, best_threshold, choose_thresholds, expected_labels, open_run, thresholds
+from scob.inference.thresholds import best_threshold, choose_thresholds, expected_labels, thresholds
 from scob.labels import Labels
 from scob.training.estimates import load_estimates, save_estimates
+from scob.training.finished_run import RunImages
 
 
-def known_of(values: np.ndarray, estimates: np.ndarray | None = None, k: float = 1.5) -> Known:
+def known_of(values: np.ndarray, estimates: np.ndarray | None = None, k: float = 1.5) -> RunImages:
     labels = Labels(tuple(f"c{i}" for i in range(values.shape[1])), tuple(f"i{i}" for i in range(len(values))), values)
-    return Known(None, labels, np.zeros(len(values), bool), estimates, k)  # type: ignore[arg-type]
+    return RunImages(None, labels, np.zeros(len(values), bool), estimates, k)  # type: ignore[arg-type]
 
 
 def test_the_threshold_is_the_best_of_all_candidates() -> None:
@@ -59,16 +60,6 @@ def test_estimates_come_back_by_name(tmp_path: Path) -> None:
     found = load_estimates(tmp_path, ["b", "new"], ["x", "y"])
     assert found is not None and (found[0] == values[1]).all() and np.isnan(found[1]).all()
     assert load_estimates(tmp_path / "other", ["a"], ["x"]) is None
-
-
-def test_a_run_knows_its_images_again(small: object) -> None:
-    run, known = open_run(small.run)  # type: ignore[attr-defined]
-    assert known.observed == run.labels() and known.held.sum() == 19
-    assert known.estimates is not None and (np.isnan(known.estimates).all(axis=1) == known.held).all()
-    from scob.data.readers import open_split
-
-    whole = open_split("scenes:96x64", "train")
-    assert all((known.split.images.load(i) == whole.images.load(i)).all() for i in (0, 40, 95))
 
 
 def test_the_verb_stores_thresholds_that_predict_uses(own_run: Path) -> None:

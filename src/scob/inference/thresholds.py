@@ -17,28 +17,15 @@ from scob.errors import UserError
 from scob.files import write_atomically
 from scob.inference.plots import calibration_curves, save_figure
 from scob.inference.predict import Progress, Scob
-from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
-from scob.training.build import Data, load_data
-from scob.training.estimates import load_estimates
+from scob.labels import ABSENT, PRESENT, UNKNOWN
+from scob.training.finished_run import FinishedRun, RunImages
 from scob.training.metrics import Calibration, calibration
 from scob.training.model_folder import ModelCard, describe
-from scob.training.run_folder import RunFolder
 
 Floats = NDArray[np.float32]
 FEW = 5  # known positives below which a class takes the threshold of all classes together
 HELD = 8  # held-out positives from which recall is measured on those alone
 BINS = 10
-
-
-@dataclass(frozen=True)
-class Known:
-    """Everything a run knows of its own images: train and holdout together."""
-
-    split: Split
-    observed: Labels
-    held: NDArray[np.bool_]
-    estimates: Floats | None
-    k: float
 
 
 @dataclass(frozen=True)
@@ -52,38 +39,6 @@ class Chosen:
     prevalence: tuple[float, ...]
     pooled: tuple[bool, ...]
     figures: tuple[Path, ...] = ()
-
-
-def open_run(folder: Path) -> tuple[RunFolder, Known]:
-    """The images, observed labels and estimates of a finished run."""
-
-    run = RunFolder(folder)
-    config = run.read_config()
-    run.summary()  # a sentence for a run that is not finished
-    # The label file of the run is what it saw, whatever has become of the file or the draw it came from.
-    config = config.model_copy(update={"labels": config.labels.model_copy(update={"file": str(run.labels_file)})})
-    data = load_data(config, latecomers=False)
-    return run, known_of(data, run)
-
-
-def known_of(data: Data, run: RunFolder) -> Known:
-    """Train and holdout put together again."""
-    from scob.data.split import ChosenImages
-
-    drawn = data.drawn
-    place = {name: row for row, name in enumerate(drawn.images)}
-    held = np.zeros(len(drawn), dtype=bool)
-    if data.holdout is not None:
-        held[[place[name] for name in data.holdout.labels.images]] = True
-    images = data.train.images
-    # `load_data` selects train and holdout from one split: its images lie below the selection.
-    whole = replace(
-        data.train,
-        labels=drawn,
-        images=images.images if isinstance(images, ChosenImages) and data.holdout is not None else images,
-        masks=None,
-    )
-    return Known(whole, drawn, held, load_estimates(run.path, drawn.images, drawn.classes), data.k)
 
 
 def score_split(scob: Scob, split: Split, batch: int = 16, progress: Progress | None = None) -> Floats:
@@ -109,7 +64,7 @@ def score_split(scob: Scob, split: Split, batch: int = 16, progress: Progress | 
     return np.concatenate(found)
 
 
-def expected_labels(scores: Floats, known: Known) -> Floats:
+def expected_labels(scores: Floats, known: RunImages) -> Floats:
     """(N, L) in [0, 1]: known entries as they are, the others by the estimator; by the scores where there is none.
 
     What is only believed is scaled down where it would give an image more than the k positives that the run assumed:
@@ -139,7 +94,7 @@ def best_threshold(positive: Floats, everything: Floats, prevalence: float) -> t
     return (float(candidates[best]) + lower) / 2, float(min(1.0, f1[best]))
 
 
-def choose_thresholds(scores: Floats, known: Known) -> Chosen:
+def choose_thresholds(scores: Floats, known: RunImages) -> Chosen:
     """One threshold a class from scores (N, L)."""
     values = known.observed.values
     present = values == PRESENT
@@ -155,7 +110,7 @@ def choose_thresholds(scores: Floats, known: Known) -> Chosen:
             expected.append(float("nan"))
             shared.append(True)
             continue
-        held = mine & known.held
+        held = mine & known.held_out
         # Scores of images that were trained on are too high; a class with enough held-out ones goes by those.
         chosen = held if held.sum() >= HELD else mine
         limit, f1 = best_threshold(scores[chosen, c], scores[:, c], float(prevalence[c]))
@@ -184,20 +139,22 @@ def soft_calibration(scores: Floats, expected: Floats, bins: int = BINS) -> Cali
     )
 
 
-def calibration_figures(folder: Path, scores: Floats, known: Known) -> tuple[Path, ...]:
+def calibration_figures(folder: Path, scores: Floats, known: RunImages) -> tuple[Path, ...]:
     """How far the scores are probabilities, by what the estimator expects and by what is certain."""
     curves = {"by the estimator" if known.estimates is not None else "by k": soft_calibration(
         scores, expected_labels(scores, known))}  # fmt: skip
     certain = known.observed.values
     if (certain == PRESENT).any() and (certain == ABSENT).any():
         curves["where labels are known"] = calibration(scores, certain, BINS)
-    if known.held.any() and not known.held.all():
+    if known.held_out.any() and not known.held_out.all():
         part = replace(
             known,
-            observed=known.observed.select(np.flatnonzero(known.held)),
-            estimates=None if known.estimates is None else known.estimates[known.held],
+            observed=known.observed.select(np.flatnonzero(known.held_out)),
+            estimates=None if known.estimates is None else known.estimates[known.held_out],
         )
-        curves["held-out images"] = soft_calibration(scores[known.held], expected_labels(scores[known.held], part))
+        curves["held-out images"] = soft_calibration(
+            scores[known.held_out], expected_labels(scores[known.held_out], part)
+        )
     return save_figure(calibration_curves(curves), folder / "calibration")
 
 
@@ -213,13 +170,14 @@ def thresholds(
     run: str | Path, device: str = "auto", progress: Callable[[int, int], None] | None = None, figures: bool = True
 ) -> Chosen:
     """`scob thresholds`: choose a threshold a class, draw the calibration, store them in the run's model folder."""
-    folder, known = open_run(Path(run))
-    scob = Scob.from_pretrained(folder.model, device)
+    finished = FinishedRun.open(Path(run))
+    known = finished.images
+    scob = Scob.from_pretrained(finished.model, device)
     if scob.classes != known.observed.classes:
-        raise UserError(f"the model in {folder.model} has other classes than the run's labels")
+        raise UserError(f"the model in {finished.model} has other classes than the run's labels")
     scores = score_split(scob, known.split, progress=progress)
     chosen = choose_thresholds(scores, known)
     if figures:
-        chosen = replace(chosen, figures=calibration_figures(folder.path / "thresholds", scores, known))
-    store_thresholds(folder.model, chosen.thresholds)
+        chosen = replace(chosen, figures=calibration_figures(finished.path / "thresholds", scores, known))
+    store_thresholds(finished.model, chosen.thresholds)
     return chosen

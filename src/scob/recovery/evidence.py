@@ -16,8 +16,8 @@ from scob.algorithm.ipt import EMPTY, InstancePriorityTree
 from scob.data.split import Images
 from scob.inference.explain import pair_maps
 from scob.inference.predict import Progress, Scob
-from scob.inference.thresholds import Known
 from scob.labels import PRESENT
+from scob.training.finished_run import RunImages
 
 Floats = NDArray[np.float32]
 CAPACITY = 80
@@ -64,7 +64,7 @@ class Evidence:
         order = range(len(pairs))
         return torch.stack([heats[n] for n in order]), torch.stack([vectors[n] for n in order])
 
-    def confirm(self, known: Known, scores: Floats, wanted: set[int], progress: Progress | None = None) -> None:
+    def confirm(self, known: RunImages, scores: Floats, wanted: set[int], progress: Progress | None = None) -> None:
         """Fill the tree with the images known to show the `wanted` classes, the most confident `capacity` of each."""
         pairs: list[tuple[int, int]] = []
         for c in sorted(wanted):

@@ -14,10 +14,11 @@ from scob.data.split import Split
 from scob.errors import UserError
 from scob.inference.explain import Box, box_of, enlarge, rle, without_specks
 from scob.inference.predict import Progress, Scob
-from scob.inference.thresholds import Known, open_run, score_split
+from scob.inference.thresholds import score_split
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.recovery.evidence import Evidence
 from scob.training.find_model import find_model
+from scob.training.finished_run import FinishedRun, RunImages
 
 Floats = NDArray[np.float32]
 MASK_SIDE = 128  # masks are stored at most this large; they are blobs, not outlines
@@ -87,7 +88,7 @@ def suggest(
     observed: Labels,
     scores: Floats,
     estimates: Floats | None = None,
-    known: Known | None = None,
+    known: RunImages | None = None,
     known_scores: Floats | None = None,
     minimum: float | None = None,
     top: int | None = None,
@@ -166,7 +167,7 @@ def recover(
         find_model(place)
         raise UserError(f"{place} is a model without a run: name the images to suggest labels for with --images FOLDER")
     scob = Scob.from_pretrained(place, device)
-    known = open_run(place)[1] if is_run else None
+    known = FinishedRun.open(place).images if is_run else None
     own_scores = score_split(scob, known.split, batch, progress) if known is not None else None
     skipped = 0
     if images:

@@ -1,0 +1,29 @@
+"""Work done by threads before it is asked for. Nothing here imports torch."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def work_ahead(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], count: int
+) -> Iterator[Result]:
+    """`work(item)` of each item, in order; up to `count` further items are under way in `pool` meanwhile.
+
+    Whoever stops early cancels what has not begun.
+    """
+    coming: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            coming.append(pool.submit(work, item))
+            if len(coming) > count:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
+    finally:
+        for future in coming:
+            future.cancel()

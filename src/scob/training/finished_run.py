@@ -1,0 +1,83 @@
+"""A finished run, opened for everybody who comes after the training: its settings, results, images and estimates."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.config import Config
+from scob.data.split import ChosenImages, Split
+from scob.labels import Labels
+from scob.training.build import Data, load_data
+from scob.training.estimates import load_estimates
+from scob.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class RunImages:
+    """Everything a run knows of its own images, those it trained on and those it held out together.
+
+    `held_out` (N,) marks the second kind. `estimates` (N, L) is NaN for images that the estimator never saw.
+    """
+
+    split: Split
+    observed: Labels
+    held_out: NDArray[np.bool_]
+    estimates: NDArray[np.float32] | None
+    k: float
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that ended with a model. `summary` is its summary.json."""
+
+    folder: RunFolder
+    config: Config
+    summary: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "FinishedRun":
+        """The run in a folder; a UserError where it is not finished."""
+        folder = RunFolder(path)
+        return cls(folder, folder.read_config(), folder.summary())
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def model(self) -> Path:
+        """The model folder."""
+        return self.folder.model
+
+    @property
+    def curve(self) -> list[dict[str, Any]]:
+        """What was measured after each epoch."""
+        found: list[dict[str, Any]] = self.summary["curve"]
+        return found
+
+    @cached_property
+    def images(self) -> RunImages:
+        """The run's images with its own observed labels, read again from the data it was given."""
+        # The run's label file is what it saw, whatever has become of the file or the draw it came from.
+        labels = self.config.labels.model_copy(update={"file": str(self.folder.labels_file)})
+        data = load_data(self.config.model_copy(update={"labels": labels}), latecomers=False)
+        return run_images(data, self.folder)
+
+
+def run_images(data: Data, folder: RunFolder) -> RunImages:
+    """Training and held-out images put together again."""
+    drawn = data.drawn
+    row_of = {name: row for row, name in enumerate(drawn.images)}
+    held_out = np.zeros(len(drawn), dtype=bool)
+    if data.holdout is not None:
+        held_out[[row_of[name] for name in data.holdout.labels.images]] = True
+    images = data.train.images
+    # `load_data` selects both from one split, whose images lie below the selection.
+    if isinstance(images, ChosenImages) and data.holdout is not None:
+        images = images.images
+    split = replace(data.train, labels=drawn, images=images, masks=None)
+    return RunImages(split, drawn, held_out, load_estimates(folder.path, drawn.images, drawn.classes), data.k)
