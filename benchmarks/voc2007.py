@@ -48,14 +48,8 @@ def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -
     config = load_config(None, [*base, *words], methods.section_names())
     with tempfile.TemporaryDirectory() as folder:
         began = time.time()
-        scores: dict[str, object] = {}
-
-        def report(event: str, facts: dict[str, object]) -> None:
-            if event == "scores":
-                scores.update(facts)
-
-        summary = train(config, Path(folder) / "run", report=report)
-        curve = summary["curve"]
+        run = train(config, Path(folder) / "run")
+        curve = run.curve
         best = max(curve, key=lambda r: r["mAP-holdout-full"])
         observed = max(curve, key=lambda r: r["mAP-observed"])
         found = {
@@ -71,9 +65,10 @@ def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -
             "curve": curve,
             "seconds": time.time() - began,
         }
-        if "train" in scores:
-            recovered = recovery_metrics(scores["train"], scores["observed"], scores["truth"])
-            found["recovery_ap"] = recovered.average_precision
+        assert run.experiment is not None
+        data = run.experiment.data
+        recovered = recovery_metrics(run.scores("train"), data.observed.values, data.train.labels.values)
+        found["recovery_ap"] = recovered.average_precision
     return found
 
 

@@ -61,7 +61,7 @@ def configure(small_words: Words) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def scenes_of(configure: Callable[..., Any]) -> Callable[..., Any]:
     """The data of a configuration, drawn once for equal data and label settings."""
-    from scob.training.build import load_data
+    from scob.training.run_data import load_data
 
     drawn: dict[str, Any] = {}
 
@@ -79,7 +79,7 @@ def run_small(
     configure: Callable[..., Any], scenes_of: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
     """`run_small("scob.tau=1")`: trains with those changes, once for each set of them; returns the run folder."""
-    from scob.training.train import train
+    from scob.training.train import Shared, train
 
     done: dict[Words, Path] = {}
 
@@ -88,7 +88,7 @@ def run_small(
             return done[words]
         config = configure(*words)
         folder = tmp_path_factory.mktemp("run") / "run"
-        train(config, folder, data=scenes_of(config))
+        train(config, folder, shared=Shared(scenes_of(config)))
         return done.setdefault(words, folder)
 
     return run

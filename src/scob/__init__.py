@@ -22,7 +22,7 @@ _HOME = {
     "check": "scob.data.describe",
     "download": "scob.data.download",
     "prepare": "scob.training.prepare",
-    "continuing": "scob.training.prepare",
+    "continuing": "scob.training.continuation",
     "train": "scob.training.train",
     "evaluate": "scob.inference.evaluate",
     "compare": "scob.studies.compare",

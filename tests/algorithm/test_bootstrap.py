@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 import scob.algorithm.bootstrap
 import scob.training.build
+import scob.training.run_data
 from scob.bench.step import count_waits
 from scob.data.split import Split
 from scob.errors import UserError
@@ -89,7 +90,7 @@ def test_nothing_unobserved_is_learnt_from(
     honest = configure(*words)
     train(honest, tmp_path / "honest")
     observed = Labels.load(tmp_path / "honest" / "labels.safetensors")
-    real = scob.training.build.open_split
+    real = scob.training.run_data.open_split
     draw = np.random.default_rng(0)
 
     def noisy(*arguments: Any, **options: Any) -> Split:
@@ -99,7 +100,7 @@ def test_nothing_unobserved_is_learnt_from(
         labels = Labels(split.labels.classes, split.labels.images, values.astype(np.int8))
         return Split(split.name, labels, split.images, None, expected_positives=split.expected_positives)
 
-    monkeypatch.setattr(scob.training.build, "open_split", noisy)
+    monkeypatch.setattr(scob.training.run_data, "open_split", noisy)
     config = configure(*words, f"labels.file={tmp_path / 'honest' / 'labels.safetensors'}")
     train(config, tmp_path / "noisy")
     assert same(trained_weights(tmp_path / "honest"), trained_weights(tmp_path / "noisy"))
@@ -143,7 +144,7 @@ def test_backbone_forwards_a_step_and_no_backward(experiment_of: Any, words: tup
     e.method.begin_epoch(1)
     before = e.source.forwards
     with e.network.backbone.body.register_forward_hook(watch):
-        e.method.step(batch)
+        e.method.step(batch, e.optimiser)
     assert sum(seen) == views * len(batch.rows)
     assert len(seen) <= 2  # views that can go together go together
     assert e.source.forwards - before == views
@@ -153,7 +154,7 @@ def test_backbone_forwards_a_step_and_no_backward(experiment_of: Any, words: tup
 def test_the_initial_phase_looks_once(experiment_of: Any) -> None:
     e = experiment_of()
     before = e.source.forwards
-    e.method.step(next(batches_of(e, 0)))
+    e.method.step(next(batches_of(e, 0)), e.optimiser)
     assert e.source.forwards - before == 1
 
 
@@ -171,9 +172,9 @@ def test_a_step_never_asks_the_device_for_a_value(experiment_of: Any, words: tup
     e = experiment_of(*words)
     batches = batches_of(e, 1)
     e.method.begin_epoch(1)
-    e.method.step(next(batches))
+    e.method.step(next(batches), e.optimiser)
     batch = next(batches)
-    assert count_waits(lambda: e.method.step(batch), e.processes.device) == 0
+    assert count_waits(lambda: e.method.step(batch, e.optimiser), e.processes.device) == 0
 
 
 @pytest.mark.gpu
@@ -186,10 +187,10 @@ def test_a_step_does_not_wait_for_a_gpu(configure: Any, scenes_of: Any) -> None:
     e.method.begin_epoch(1)
     batches = list(batches_of(e, 1))
     for batch in batches[:2]:
-        e.method.step(batch)
+        e.method.step(batch, e.optimiser)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        e.method.step(batches[2])
+        e.method.step(batches[2], e.optimiser)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -208,7 +209,7 @@ def test_own_class_and_empty_slots_are_never_negatives(experiment_of: Any, monke
     monkeypatch.setattr(scob.algorithm.bootstrap, "l_cont", watch)
     e.method.begin_epoch(1)
     for batch in batches_of(e, 1):
-        e.method.step(batch)
+        e.method.step(batch, e.optimiser)
         negatives, allowed = seen[-1]
         by_class = allowed.view(len(batch.rows), -1, 3)
         tree = e.method.tree
@@ -228,7 +229,7 @@ def test_a_step_moves_the_batchs_estimates_only(experiment_of: Any) -> None:
     batch = next(batches_of(e, 1))
     before = e.method.estimates().clone()
     e.optimiser.begin(5)
-    e.method.step(batch)
+    e.method.step(batch, e.optimiser)
     moved = (e.method.estimates() != before).any(dim=1)
     assert sorted(moved.nonzero()[:, 0].tolist()) == sorted(batch.rows.tolist())
 
@@ -246,7 +247,7 @@ def test_the_target_starts_from_theta_0_and_follows_every_iteration(experiment_o
     for batch in batches_of(e, 1):
         e.optimiser.begin(batch.step)
         before = [t.clone() for t in target]
-        m.step(batch)
+        m.step(batch, e.optimiser)
         for old, new, value in zip(before, target, online, strict=True):
             assert torch.allclose(new, 0.9 * old + 0.1 * value, atol=1e-6)
     held = [t.clone() for t in target]
@@ -259,7 +260,7 @@ def test_the_tree_and_the_bank_hold_this_steps_masks(experiment_of: Any) -> None
     m = e.method
     m.begin_epoch(1)
     batch = next(batches_of(e, 1))
-    m.step(batch)
+    m.step(batch, e.optimiser)
     assert sorted(m.tree.ids[m.tree.ids >= 0].tolist()) == sorted(batch.rows.tolist())
     for row, c in zip(batch.rows.tolist(), batch.chosen.tolist(), strict=True):
         assert row in m.tree.ids[c].tolist()
@@ -277,7 +278,7 @@ def test_an_image_without_a_label_takes_no_part_in_the_contrast(experiment_of: A
     m.begin_epoch(1)
     batch = next(batches_of(e, 1))
     batch.chosen[:] = -1
-    named = m.step(batch)
+    named = m.step(batch, e.optimiser)
     assert named["contrast"].item() == 0
     assert (m.tree.ids < 0).all()
     assert torch.isfinite(named["class"])

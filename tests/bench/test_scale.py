@@ -6,19 +6,19 @@ import pytest
 
 from scob.bench.scale import CAPACITY, DIMENSION, SimulatedStep, bench_scale, growth
 from scob.errors import UserError
-from scob.model.row_tables import RowPlace
+from scob.model.row_tables import RowStorage
 
 
 @pytest.mark.parametrize("classes", [20, 80])
 def test_an_image_takes_the_bytes_that_are_stated(classes: int) -> None:
-    small, large = (SimulatedStep(n, classes, 4, RowPlace("host")) for n in (10, 1010))
+    small, large = (SimulatedStep(n, classes, 4, RowStorage("host")) for n in (10, 1010))
     assert (large.row_bytes - small.row_bytes) / 1000 == 13 * classes + 143
     assert large.tree_bytes == small.tree_bytes
     assert large.tree_bytes == pytest.approx((classes + 1) * CAPACITY * DIMENSION * 4, rel=0.02)
 
 
 def test_steps_move_only_their_rows(tmp_path: Path) -> None:
-    step = SimulatedStep(500, 5, 8, RowPlace("disk", tmp_path))
+    step = SimulatedStep(500, 5, 8, RowStorage("disk", tmp_path))
     before = step.estimator.logits.clone()
     step(0)
     moved = (step.estimator.logits != before).any(dim=1)

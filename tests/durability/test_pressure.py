@@ -17,8 +17,10 @@ from PIL import Image
 from scob.errors import UserError
 from scob.files import write_atomically
 from scob.training import checkpoint
+from scob.training.events import Event, StepLogged
+from scob.training.loop import Training
 from scob.training.run_folder import RunFolder
-from scob.training.train import Training, train
+from scob.training.train import Shared, train
 from support.runs import same, trained_weights
 from support.struck import ENVIRONMENT, SCOB, bytes_lost
 
@@ -43,22 +45,22 @@ def test_a_disk_that_fills_leaves_the_last_checkpoint(
     config = configure(SAVING)
     data, run = scenes_of(config), small_disk / "run"
 
-    def fill(event: str, facts: dict[str, object]) -> None:
-        if event == "step" and facts["step"] == 10:
+    def fill(event: Event) -> None:
+        if isinstance(event, StepLogged) and event.step == 10:
             with (small_disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
                 while file.write(b"\0" * 4096):
                     pass
 
     with faults.inject("disk full while saving") as fault:
         with pytest.raises(UserError, match=r"cannot write .*: No space left on device"):
-            train(config, run, data=data, report=fill)
+            train(config, run, shared=Shared(data), listen=fill)
         kept = checkpoint.latest_checkpoint(run / "checkpoints")
         assert kept is not None
-        assert kept[1]["step"] == 8
-        assert kept[2] == []
+        assert kept.progress.step == 8
+        assert kept.complaints == ()
         assert not list((run / "checkpoints").glob(".*"))
         (small_disk / "ballast").unlink()
-        train(config, run, resume=True, data=data)
+        train(config, run, resume=True, shared=Shared(data))
         fault.lost = bytes_lost(run_small(SAVING), run)
         assert fault.lost == 0
 
@@ -89,10 +91,10 @@ def test_a_folder_that_cannot_be_written_is_named(
     with faults.inject("unwritable folder"):
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(UserError, match="cannot write the run folder"):
-            train(config, tmp_path / "file" / "run", data=scenes_of(config))
+            train(config, tmp_path / "file" / "run", shared=Shared(scenes_of(config)))
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
         with pytest.raises(UserError, match=r"cannot write the run folder .*: Read-only file system"):
-            train(config, small_disk / "run", data=scenes_of(config))
+            train(config, small_disk / "run", shared=Shared(scenes_of(config)))
 
 
 @pytest.mark.slow
@@ -115,7 +117,7 @@ def test_a_signal_saves_and_ends_with_its_code(
         kept = checkpoint.latest_checkpoint(run / "checkpoints")
         assert kept is not None
         steps = sum('"step"' in line for line in (run / "metrics.jsonl").read_text().splitlines())
-        fault.lost = abs(kept[1]["step"] - steps)  # a line a step: not one that was logged is missing
+        fault.lost = abs(kept.progress.step - steps)  # a line a step: not one that was logged is missing
         assert fault.lost == 0
 
 
@@ -126,7 +128,7 @@ def test_two_runs_on_one_folder_are_one_too_many(configure: Any, scenes_of: Any,
         RunFolder(tmp_path / "run").locked(),
         pytest.raises(UserError, match="another process is writing"),
     ):
-        train(config, tmp_path / "run", data=scenes_of(config))
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
 
 
 @pytest.mark.parametrize("jump", [-1e9, 1e9])
@@ -143,7 +145,7 @@ def test_a_clock_that_jumps_changes_nothing(
 
     monkeypatch.setattr(time, "time", jumping)
     with faults.inject("clock jumps by 30 years") as fault:
-        train(config, tmp_path / "run", data=scenes_of(config))
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
         fault.lost = bytes_lost(run_small(SAVING), tmp_path / "run")
         assert told > 20
         assert fault.lost == 0
@@ -157,9 +159,9 @@ class Hungry(Training):
         method, step = self.experiment.method, self.experiment.method.step
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
-        def hungry(batch: Any) -> Any:
+        def hungry(batch: Any, optimiser: Any) -> Any:
             torch.empty(int(0.4 * whole) * len(batch.rows), dtype=torch.uint8)
-            return step(batch)
+            return step(batch, optimiser)
 
         method.step = hungry
 
@@ -172,7 +174,7 @@ def test_a_batch_too_large_for_memory_says_which_fits(
         faults.inject("out of memory (CPU)"),
         pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits, tried here"),
     ):
-        train(config, tmp_path / "run", data=scenes_of(config), loop=Hungry)
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Hungry)
 
 
 @pytest.mark.gpu
@@ -184,15 +186,15 @@ def test_a_batch_too_large_for_a_gpu_says_which_fits(configure: Any, scenes_of: 
             method, step = self.experiment.method, self.experiment.method.step
             free = torch.cuda.mem_get_info()[0]
 
-            def hungry(batch: Any) -> Any:
+            def hungry(batch: Any, optimiser: Any) -> Any:
                 torch.empty(int(0.4 * free) * len(batch.rows), dtype=torch.uint8, device="cuda")
-                return step(batch)
+                return step(batch, optimiser)
 
             method.step = hungry
 
     config = configure("train.device=cuda")
     with pytest.raises(UserError, match=r"does not fit into the GPU; train\.batch=2 fits, tried here"):
-        train(config, tmp_path / "run", data=scenes_of(config), loop=Large)
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Large)
 
 
 def test_a_decoding_worker_that_is_killed_is_named_and_the_run_goes_on(
@@ -208,9 +210,9 @@ def test_a_decoding_worker_that_is_killed_is_named_and_the_run_goes_on(
     train(configure(*words), tmp_path / "whole")
     config = configure(*words, "data.workers=2")
 
-    def strike(event: str, facts: dict[str, object]) -> None:
-        if event == "step" and facts["step"] == 5:
-            pool = training[0].experiment.feeds["train"]._pool
+    def strike(event: Event) -> None:
+        if isinstance(event, StepLogged) and event.step == 5:
+            pool = training[0].experiment.inputs.feeds["train"]._pool
             os.kill(pool._processes[0].pid, signal.SIGKILL)
 
     training: list[Training] = []
@@ -222,7 +224,7 @@ def test_a_decoding_worker_that_is_killed_is_named_and_the_run_goes_on(
 
     with faults.inject("decoding worker killed") as fault:
         with pytest.raises(UserError, match=r"process that decodes images died .*fewer data\.workers"):
-            train(config, tmp_path / "run", report=strike, loop=Watched)
+            train(config, tmp_path / "run", listen=strike, loop=Watched)
         config.data.workers = 0
         train(config, tmp_path / "run", resume=True)
         assert same(trained_weights(tmp_path / "whole"), trained_weights(tmp_path / "run"))
@@ -246,8 +248,8 @@ def test_a_feature_that_is_no_number_stops_the_run_and_names_the_image(
     config = configure(f"model.backbone={damaged}", "model.calibrate_bn=false", SAVING)
     with (
         faults.inject("NaN in a feature"),
-        pytest.raises(UserError, match=r"not finite at step 1 .*features that are no numbers for 8 of 8 images, \S"),
+        pytest.raises(UserError, match=r"not finite at step 1 .*features of .* are not finite for 8 of 8 images, \S"),
     ):
-        train(config, tmp_path / "run", data=scenes_of(config))
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
     assert not (tmp_path / "run" / "summary.json").exists()
     assert not checkpoint.list_checkpoints(tmp_path / "run" / "checkpoints")

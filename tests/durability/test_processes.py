@@ -31,7 +31,7 @@ def compare(one: Path, other: Path) -> float:
     found = [latest_checkpoint(run / "checkpoints") for run in (one, other)]
     assert found[0] is not None
     assert found[1] is not None
-    first, second = found[0][0], found[1][0]
+    first, second = found[0].tensors, found[1].tensors
     assert first.keys() == second.keys()
     largest = 0.0
     for name, tensor in first.items():
@@ -165,12 +165,12 @@ def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_with_another_n
         assert not children(process.pid)
         kept = latest_checkpoint(run / "checkpoints")
         assert kept is not None
-        step = kept[1]["step"]
+        step = kept.progress.step
         # On one process from here: it goes on where the two were.
         resumed = subprocess.Popen([str(SCOB), "train", "--resume", str(run)], env=ENVIRONMENT, stderr=subprocess.PIPE)
         while time.monotonic() < end + 300:
             found = latest_checkpoint(run / "checkpoints")
-            if found is not None and found[1]["step"] > step + 2:
+            if found is not None and found.progress.step > step + 2:
                 break
             assert resumed.poll() is None
             time.sleep(0.2)

@@ -12,9 +12,11 @@ import torch
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.training import checkpoint
-from scob.training.prepare import continuing
+from scob.training.continuation import continuing
+from scob.training.events import CheckpointDamaged, Event, StepLogged
+from scob.training.loop import Training
 from scob.training.resume import resume_config
-from scob.training.train import Training, train
+from scob.training.train import Shared, train
 from support.struck import bytes_lost, records
 
 SAVING = "train.checkpoint_steps=4"
@@ -25,13 +27,13 @@ class Broken(Exception):
 
 
 def broken_at(step: int) -> Any:
-    """A report that ends the run after that step."""
+    """A listener that ends the run after that step."""
 
-    def report(event: str, facts: dict[str, object]) -> None:
-        if event == "step" and facts["step"] == step:
+    def listen(event: Event) -> None:
+        if isinstance(event, StepLogged) and event.step == step:
             raise Broken
 
-    return report
+    return listen
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def begun(configure: Any, scenes_of: Any, tmp_path: Path) -> tuple[Any, Any, Pat
     config = configure(SAVING)
     data, run = scenes_of(config), tmp_path / "run"
     with pytest.raises(Broken):
-        train(config, run, data=data, report=broken_at(11))
+        train(config, run, shared=Shared(data), listen=broken_at(11))
     return config, data, run
 
 
@@ -57,11 +59,11 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
             raw[len(raw) // 2] ^= 16
         newest.write_bytes({"cut short": raw[:-100], "emptied": b"", "overwritten": b"\0" * len(raw)}.get(damage, raw))
 
-        def report(event: str, facts: dict[str, object]) -> None:
-            if event == "damaged":
-                complaints.append(facts["message"])
+        def listen(event: Event) -> None:
+            if isinstance(event, CheckpointDamaged):
+                complaints.append(event.message)
 
-        train(config, run, resume=True, data=data, report=report)
+        train(config, run, resume=True, shared=Shared(data), listen=listen)
         assert len(complaints) == 1
         assert newest.name in str(complaints[0])
         fault.lost = bytes_lost(run_small(SAVING), run)
@@ -75,7 +77,7 @@ def test_changed_settings_are_refused_with_the_difference(begun: Any) -> None:
     changed = config.model_copy(deep=True)
     changed.train.batch = 4
     with pytest.raises(UserError, match=r"train\.batch: 8 -> 4"):
-        train(changed, run, resume=True, data=data)
+        train(changed, run, resume=True, shared=Shared(data))
     assert resume_config(run, ["train.epochs=4", "data.workers=1"]).data.workers == 1  # the same, and a harmless one
 
 
@@ -88,7 +90,7 @@ def test_changed_data_is_refused(begun: Any, configure: Any, scenes_of: Any) -> 
 
     moved = replace(data, drawn=Labels(other.classes, other.images, values))
     with pytest.raises(UserError, match="no longer those"):
-        train(config, run, resume=True, data=moved)
+        train(config, run, resume=True, shared=Shared(moved))
 
 
 def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
@@ -97,7 +99,7 @@ def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
         with pytest.raises(UserError, match="at least 4"):
             resume_config(run, [], bad)
     longer = resume_config(run, [], "epochs=6")
-    assert train(longer, run, resume=True, data=data)["epochs"] == 6
+    assert train(longer, run, resume=True, shared=Shared(data)).summary["epochs"] == 6
     assert [r["epoch"] for r in records(run) if r["kind"] == "epoch"] == [0, 1, 2, 3, 4, 5]
 
 
@@ -110,13 +112,13 @@ def test_a_finished_run_can_be_extended_and_killed_on_the_way(
         shutil.copytree(run_small(SAVING), run)
     longer = resume_config(whole, [], "epochs=6")
     data = scenes_of(config)
-    assert train(longer, whole, resume=True, data=data)["epochs"] == 6
+    assert train(longer, whole, resume=True, shared=Shared(data)).summary["epochs"] == 6
     with pytest.raises(Broken):
-        train(longer, struck, resume=True, data=data, report=broken_at(26))
+        train(longer, struck, resume=True, shared=Shared(data), listen=broken_at(26))
     assert not (struck / "summary.json").exists()
-    train(resume_config(struck), struck, resume=True, data=data)
+    train(resume_config(struck), struck, resume=True, shared=Shared(data))
     assert bytes_lost(whole, struck) == 0
-    assert train(longer, whole, resume=True, data=data) == json.loads((whole / "summary.json").read_text())
+    assert train(longer, whole, resume=True, shared=Shared(data)).summary == json.loads((whole / "summary.json").read_text())
 
 
 def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
@@ -126,19 +128,19 @@ def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
     words = ("train.holdout=0.25", "train.checkpoint_steps=4", "train.epochs=3")
     config = configure(*words)
     data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
-    train(config, whole, data=data)
+    train(config, whole, shared=Shared(data))
 
     class Falls(Training):
-        def _keep_best(self) -> None:
-            super()._keep_best()
-            if self.progress["epoch"] == 1:
+        def _remove_bests(self) -> None:
+            super()._remove_bests()
+            if self.progress.epoch == 1 and self.progress.best_epoch == 1:
                 raise Broken
 
     try:
-        train(config, run, data=data, loop=Falls)
+        train(config, run, shared=Shared(data), loop=Falls)
     except Broken:
         (run / "best-000001.safetensors").write_bytes(b"not what the checkpoint knows")
-        train(config, run, resume=True, data=data)
+        train(config, run, resume=True, shared=Shared(data))
     assert bytes_lost(whole, run) == 0
 
 
@@ -150,10 +152,10 @@ def test_a_run_that_continues_from_a_model_is_resumed_as_it_began(
     config = continuing(configure("train.seed=7"), before, tmp_path, ["train.epochs=1"])
     data = scenes_of(config)
 
-    train(config, whole, data=data, init=before)
+    train(config, whole, shared=Shared(data), init=before)
     with pytest.raises(Broken):
-        train(config, run, data=data, init=before, report=broken_at(2))
-    train(resume_config(run), run, resume=True, data=data)
+        train(config, run, shared=Shared(data), init=before, listen=broken_at(2))
+    train(resume_config(run), run, resume=True, shared=Shared(data))
     assert bytes_lost(whole, run) == 0
 
 
@@ -162,7 +164,7 @@ def test_what_cannot_be_continued_from_leaves_no_run_behind(
 ) -> None:
     before, config = run_small(), configure("model.feedforward=48")
     with pytest.raises(UserError, match="another head"):
-        train(config, tmp_path / "run", data=scenes_of(config), init=before)
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), init=before)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
@@ -170,14 +172,14 @@ def test_a_log_that_was_cut_is_named(begun: Any) -> None:
     config, data, run = begun
     (run / "metrics.jsonl").write_text("")
     with pytest.raises(UserError, match=r"metrics\.jsonl has 0 bytes, but had"):
-        train(config, run, resume=True, data=data)
+        train(config, run, resume=True, shared=Shared(data))
 
 
 def test_parts_left_by_a_killed_process_are_swept_up(begun: Any) -> None:
     config, data, run = begun
     left = run / "checkpoints" / ".step-000000012.safetensors.4711.part"
     left.write_bytes(b"half")
-    train(config, run, resume=True, data=data)
+    train(config, run, resume=True, shared=Shared(data))
     assert not left.exists()
 
 
@@ -189,8 +191,8 @@ def test_a_deterministic_run_goes_on_with_the_same_bits_on_a_gpu(
 ) -> None:
     config = configure(SAVING, "train.device=cuda", "train.deterministic=true", step)
     data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
-    train(config, whole, data=data)
+    train(config, whole, shared=Shared(data))
     with pytest.raises(Broken):
-        train(config, run, data=data, report=broken_at(11))
-    train(config, run, resume=True, data=data)
+        train(config, run, shared=Shared(data), listen=broken_at(11))
+    train(config, run, resume=True, shared=Shared(data))
     assert bytes_lost(whole, run) == 0

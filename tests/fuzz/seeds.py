@@ -79,10 +79,10 @@ def _labels() -> bytes:
 def _checkpoint() -> bytes:
     import torch
 
-    from scob.training.checkpoint import save_checkpoint
+    from scob.training.checkpoint import Progress, save_checkpoint
 
     folder = scratch("checkpoint") / "seed"
-    return save_checkpoint(folder, 1, {"a": torch.ones(2), "b": torch.tensor(True)}, {"step": 1}).read_bytes()
+    return save_checkpoint(folder, {"a": torch.ones(2), "b": torch.tensor(True)}, Progress(step=1)).read_bytes()
 
 
 def _jpeg() -> bytes:

@@ -10,8 +10,10 @@ import torch
 from scob import methods
 from scob.errors import UserError
 from scob.methods import LossMethod
+from scob.training.loop import Training
 from scob.training.model_folder import load_network
-from scob.training.train import Interrupted, Training, train
+from scob.training.stopping import Interrupted
+from scob.training.train import Shared, train
 from support.runs import batches_of
 
 OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li")
@@ -46,7 +48,7 @@ def test_a_method_learns_something_finite(experiment_of: Callable[..., Any], nam
         batch = next(iter(batches_of(e, epoch)))
         e.optimiser.begin(batch.step)
         e.method.begin_epoch(epoch)
-        losses = e.method.step(batch)
+        losses = e.method.step(batch, e.optimiser)
         assert losses and all(bool(torch.isfinite(v)) for v in losses.values()), losses
     after = dict(e.network.named_parameters())
     assert any(not torch.equal(before[n], after[n]) for n in before)
@@ -62,10 +64,9 @@ def test_any_loss_with_any_head(experiment_of: Callable[..., Any], head: str, fr
     for name in [*LOSSES, "role"]:
         kind = methods.find(name)
         method = kind(e.network, e.method.problem, e.source, e.config, methods.settings_of(e.config, name))
-        method.optimiser = e.optimiser
         before = next(p.detach().clone() for p in e.network.backbone.parameters())
         weights = e.network.classifier.weight.detach().clone()
-        losses = method.step(batch)
+        losses = method.step(batch, e.optimiser)
         assert all(bool(torch.isfinite(v)) for v in losses.values()), (name, losses)
         assert not torch.equal(weights, e.network.classifier.weight), name
         moved = not torch.equal(before, next(iter(e.network.backbone.parameters())))
@@ -87,7 +88,7 @@ class StopAfter(Training):
 
     def iterate(self, batch: Any) -> None:
         super().iterate(batch)
-        if self.progress["step"] == 12:
+        if self.progress.step == 12:
             self.stop.number = 15
 
 
@@ -103,8 +104,8 @@ def test_what_a_method_remembers_survives_a_resume(
     whole = run_small(*words)
     config = configure(*words)
     with pytest.raises(Interrupted):
-        train(config, tmp_path / "run", data=scenes_of(config), loop=StopAfter)
-    train(config, tmp_path / "run", resume=True, data=scenes_of(config))
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=StopAfter)
+    train(config, tmp_path / "run", resume=True, shared=Shared(scenes_of(config)))
     model = Path("model") / "model.safetensors"
     assert (whole / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
 
@@ -114,11 +115,11 @@ def test_linear_initialisation_starts_linear(experiment_of: Callable[..., Any]) 
     e = experiment_of("method=role-li", "train.warmup=0")
     inner = e.network.head.inner
     start = [p.detach().clone() for p in inner.parameters()]
-    e.method.step(next(iter(batches_of(e, 0))))
+    e.method.step(next(iter(batches_of(e, 0))), e.optimiser)
     assert all(torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
     assert not e.network.classifier.weight[:, : inner.dimension].any()
     for batch in list(batches_of(e, 2))[:2]:  # the classifier's zeros move first, the head behind them next
-        e.method.step(batch)
+        e.method.step(batch, e.optimiser)
     assert any(not torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
 
 
@@ -129,7 +130,7 @@ def test_a_new_method_is_one_file(
     from scob.config import load_config
     from scob.inference.evaluate import evaluate
     from scob.parallel import Processes
-    from scob.training.train import resume_config
+    from scob.training.resume import resume_config
 
     known = dict(methods._found)
     monkeypatch.setattr(methods, "_found", dict(known))
@@ -137,8 +138,8 @@ def test_a_new_method_is_one_file(
     methods.register_folder(tmp_path)
     assert "confident" in methods.names()
     words = [*small_words, "method=confident", "confident.limit=0.4", "train.epochs=1"]
-    summary = train(load_config(None, words, methods.section_names()), tmp_path / "run")
-    assert summary["method"] == "confident"
+    finished = train(load_config(None, words, methods.section_names()), tmp_path / "run")
+    assert finished.summary["method"] == "confident"
     with pytest.raises(UserError, match=r"confident\.limt.*confident\.limit"):
         train(load_config(None, [*words, "confident.limt=1"], methods.section_names()), tmp_path / "other")
     # Elsewhere, without the file: the model can be used, the run cannot go on.

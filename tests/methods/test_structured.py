@@ -202,7 +202,7 @@ def test_thresholds_fall_after_the_warm_up(experiment_of: Callable[..., Any]) ->
 def test_completed_labels_are_learned_beside_the_known(experiment_of: Callable[..., Any]) -> None:
     """Nothing is alike enough: the term of completed labels is the BCE of the known ones once more."""
     e = experiment_of("method=sst", *PARTIAL, "sst.warm_up=0", "sst.theta_intra=1", "sst.theta_least=1")
-    losses = e.method.step(first_batch(e))
+    losses = e.method.step(first_batch(e), e.optimiser)
     assert float(losses["intra"]) == pytest.approx(float(losses["bce"]), rel=1e-6)
 
 
@@ -212,7 +212,7 @@ def test_transfer_changes_what_is_learned(experiment_of: Callable[..., Any], off
     weights = []
     for e in (experiment_of(*words), experiment_of(*words, f"sst.{off}=false")):
         torch.manual_seed(0)
-        losses = e.method.step(first_batch(e))
+        losses = e.method.step(first_batch(e), e.optimiser)
         assert all(bool(torch.isfinite(v)) for v in losses.values())
         assert (off in losses) == (e.config.method_section("sst").get(off) is not False)
         weights.append(e.network.head.reduce.weight.detach().clone())
@@ -254,8 +254,8 @@ def test_prototypes_find_two_heaps() -> None:
 
 def test_nothing_is_blended_in_the_warm_up(experiment_of: Callable[..., Any]) -> None:
     e = experiment_of("method=sarb", *PARTIAL, "train.epochs=4", "sarb.warm_up=0.5")
-    assert not {"instance", "prototype"} & set(e.method.step(first_batch(e, 1)))
-    assert {"instance", "prototype"} <= set(e.method.step(first_batch(e, 2)))
+    assert not {"instance", "prototype"} & set(e.method.step(first_batch(e, 1), e.optimiser))
+    assert {"instance", "prototype"} <= set(e.method.step(first_batch(e, 2), e.optimiser))
 
 
 @pytest.mark.parametrize("off", ["instance", "prototype"])
@@ -265,7 +265,7 @@ def test_blending_changes_what_is_learned(experiment_of: Callable[..., Any], off
     for e in (experiment_of(*words), experiment_of(*words, f"sarb.{off}=false")):
         for batch in list(batches_of(e, 0))[:2]:  # prototypes exist from the second step on
             torch.manual_seed(batch.step)
-            losses = e.method.step(batch)
+            losses = e.method.step(batch, e.optimiser)
         assert (off in losses) == (e.config.method_section("sarb").get(off) is not False)
         weights.append(e.network.head.reduce.weight.detach().clone())
     assert not torch.equal(*weights)

@@ -10,8 +10,9 @@ from transformers.models.resnet.modeling_resnet import ResNetShortCut
 from scob.data.views import Views
 from scob.errors import UserError
 from scob.model.backbone import Backbone, load_backbone
-from scob.model.features import FeatureSource, resolve_precision
+from scob.model.features import FeatureSource, cache_features, resolve_precision
 from scob.model.fold import RectifiedConvolution, fast_copy, fold_batchnorm
+from scob.model.row_tables import RowStorage
 
 
 @pytest.fixture
@@ -32,15 +33,14 @@ def test_a_cache_gives_what_the_backbone_gives(
     backbone: Backbone, images: torch.Tensor, place: str, tmp_path: Path
 ) -> None:
     views = Views(64)
-    kept, live = FeatureSource(backbone, views, "fp32"), FeatureSource(backbone, views, "fp32")
-    kept.fill([images[:4], images[4:]], 7, place, tmp_path)
-    assert kept.cache is not None
+    live = FeatureSource(backbone, views, "fp32")
+    cache = cache_features(live, [images[:4], images[4:]], 7, RowStorage(place, tmp_path))
     rows, flip = torch.tensor([6, 0, 3, 3]), torch.tensor([True, False, True, False])
     expected = live.of(views.weak(images[rows], flip))[0]
-    for a, b in zip(kept.cache.read(rows, flip), expected, strict=True):
+    for a, b in zip(cache.read(rows, flip), expected, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
         assert not torch.allclose(a[2], a[3], atol=1e-3)  # the mirrored image is another one
-    padded = kept.cache.read(torch.tensor([7]), torch.tensor([False]))
+    padded = cache.read(torch.tensor([7]), torch.tensor([False]))
     assert torch.isfinite(padded[0]).all()
     assert (place == "disk") == any(tmp_path.iterdir())
 
@@ -57,7 +57,7 @@ def test_views_together_are_views_apart(backbone: Backbone, images: torch.Tensor
 def test_a_backbone_that_learns_has_no_cache(tiny_backbone: Path, images: torch.Tensor) -> None:
     source = FeatureSource(load_backbone(str(tiny_backbone), "stages"), Views(64), "fp32")
     with pytest.raises(UserError, match="freeze=all"):
-        source.fill([images], 7, "device")
+        cache_features(source, [images], 7, RowStorage())
 
 
 def test_a_folded_backbone_computes_the_same(backbone: Backbone, images: torch.Tensor) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from scob.algorithm.estimator import Estimator
 from scob.errors import UserError
-from scob.model.row_tables import RowPlace
+from scob.model.row_tables import RowStorage
 from support.runs import same, trained_weights
 
 
@@ -22,7 +22,7 @@ def test_rows_elsewhere_learn_the_same(run_small: Any, place: str) -> None:
 
 def test_mapped_rows_stay_in_their_file_when_the_module_moves(tmp_path: Path) -> None:
     observed = torch.zeros(11, 3, dtype=torch.int8)
-    estimator = Estimator(observed, torch.arange(11), 0, place=RowPlace("disk", tmp_path)).double().to("cpu")
+    estimator = Estimator(observed, torch.arange(11), 0, storage=RowStorage("disk", tmp_path)).double().to("cpu")
     assert estimator.logits.dtype == torch.float32
     estimator.move(torch.tensor([2, 5]), torch.ones(2, 3), 0.1)
     stored = torch.frombuffer(bytearray((tmp_path / "estimator-logits.rows").read_bytes()), dtype=torch.float32)
@@ -34,4 +34,4 @@ def test_mapped_rows_stay_in_their_file_when_the_module_moves(tmp_path: Path) ->
 
 def test_disk_rows_need_a_folder() -> None:
     with pytest.raises(UserError, match="needs a run folder"):
-        RowPlace("disk").table("a", (1,), torch.float32, None)
+        RowStorage("disk").table("a", (1,), torch.float32, None)

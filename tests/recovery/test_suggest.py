@@ -19,9 +19,10 @@ from scob.recovery.exchange import FORMATS
 from scob.recovery.reviewed import Imported, import_reviewed
 from scob.recovery.suggest import confidence_of, rank, read_suggestions, recover
 from scob.recovery.suggestion import read_queue
-from scob.training.build import load_data
+from scob.training.events import Note
 from scob.training.prepare import Prepared, prepare
-from scob.training.train import train
+from scob.training.run_data import load_data
+from scob.training.train import Shared, train
 from support.small_model import Small, scob, small_config
 
 
@@ -149,7 +150,7 @@ def train_on(photos: Path, small: Small, run: Path) -> Prepared:
     """A run of an epoch on a folder of photographs."""
     words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
     ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
-    train(ready.config, run, data=ready.data)
+    train(ready.config, run, shared=Shared(ready.data))
     return ready
 
 
@@ -258,10 +259,10 @@ def test_a_photograph_that_came_later_is_left_out_and_counted(small: Small, tmp_
     said = []
     config = ready.config.model_copy(deep=True)
     config.labels.file = str(run / "labels.safetensors")
-    train(config, tmp_path / "again", report=lambda event, facts: said.append((event, facts)))
-    assert any("images left out: 1" in str(facts.get("message")) for event, facts in said if event == "note")
+    train(config, tmp_path / "again", listen=said.append)
+    assert any("images left out: 1" in event.message for event in said if isinstance(event, Note))
     config.data.skip_bad = False
-    with pytest.raises(UserError, match=r"does not know the image .*new\.png.*data\.skip_bad=true"):
+    with pytest.raises(UserError, match=r"does not list the image .*new\.png.*data\.skip_bad=true"):
         load_data(config)
 
 

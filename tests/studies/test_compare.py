@@ -15,7 +15,9 @@ from scob.config import Config
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.studies.compare import compare
-from scob.training.train import Interrupted, Training
+from scob.training.events import Event, RunBegins, Started
+from scob.training.loop import Training
+from scob.training.stopping import Interrupted
 
 WORDS = ("data.evaluate=val", "train.epochs=2", "train.batch=16")
 
@@ -63,14 +65,10 @@ def test_finished_runs_are_reused_and_others_added(
     compared: tuple[Path, list[dict[str, Any]]], settings: Config
 ) -> None:
     out, before = compared
-    told: list[tuple[str, str]] = []
-
-    def tell(event: str, facts: dict[str, Any]) -> None:
-        if event in ("run", "reused"):
-            told.append((event, facts["title"]))
-
-    rows = compare(["an", "hill", "role", "full"], settings, out, report=tell)
-    assert told == [("reused", "Assume negative"), ("run", "Hill"), ("reused", "ROLE"), ("reused", "Full labels")]
+    told: list[Event] = []
+    rows = compare(["an", "hill", "role", "full"], settings, out, listen=told.append)
+    begun = [(event.reused, event.name.split("-")[1]) for event in told if isinstance(event, RunBegins)]
+    assert begun == [(True, "an"), (False, "hill"), (True, "role"), (True, "full")]
     again = {row["name"]: row["mAP"] for row in rows}
     assert {row["name"]: row["mAP"] for row in before}.items() <= again.items()
 
@@ -89,7 +87,7 @@ def test_a_stopped_comparison_goes_on(settings: Config, tmp_path: Path, monkeypa
 
     def iterate(self: Training, batch: Any) -> None:
         plain(self, batch)
-        if self.experiment.config.method == "role" and self.progress["step"] == 4:
+        if self.experiment.config.method == "role" and self.progress.step == 4:
             self.stop.number = 15
 
     with monkeypatch.context() as patched:
@@ -98,11 +96,11 @@ def test_a_stopped_comparison_goes_on(settings: Config, tmp_path: Path, monkeypa
             compare(["an", "role"], settings, tmp_path)
     starts: list[int] = []
 
-    def tell(event: str, facts: dict[str, Any]) -> None:
-        if event == "start":
-            starts.append(facts["step"])
+    def listen(event: Event) -> None:
+        if isinstance(event, Started):
+            starts.append(event.step)
 
-    rows = compare(["an", "role"], settings, tmp_path, report=tell)
+    rows = compare(["an", "role"], settings, tmp_path, listen=listen)
     assert starts == [4]  # the first is reused, the second continued
     assert len(rows) == 2
 

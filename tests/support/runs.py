@@ -38,8 +38,8 @@ def batches_of(experiment: Any, epoch: int) -> Iterator[Any]:
     e = experiment
     for number, planned in enumerate(e.plan.epoch(epoch)):
         batch = to_device(planned, epoch, epoch * e.plan.steps + number, e.processes.device)
-        batch.images = e.feeds["train"].fetch(planned.rows)
-        batch.positive_images = e.feeds["train"].fetch(planned.positives)
+        batch.images = e.inputs.feeds["train"].fetch(planned.rows)
+        batch.positive_images = e.inputs.feeds["train"].fetch(planned.positives)
         yield batch
 
 
@@ -50,4 +50,4 @@ def step_epoch(experiment: Any, epoch: int) -> None:
     for batch in batches_of(experiment, epoch):
         torch.manual_seed(batch.step)
         experiment.optimiser.begin(batch.step)
-        experiment.method.step(batch)
+        experiment.method.step(batch, experiment.optimiser)

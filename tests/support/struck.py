@@ -60,7 +60,7 @@ def records(run: Path) -> list[dict[str, Any]]:
 
 def state(run: Path) -> dict[str, torch.Tensor]:
     """Everything of a finished run that is a tensor: last checkpoint, model, estimates."""
-    tensors, _ = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
+    tensors = read_checkpoint(list_checkpoints(run / "checkpoints")[-1]).tensors
     for name in ("model/model.safetensors", "estimates.safetensors"):
         tensors |= {f"{name}:{k}": v for k, v in load_file(run / name).items()}
     return tensors

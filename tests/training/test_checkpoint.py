@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from scob.errors import UserError
-from scob.training.checkpoint import latest_checkpoint, list_checkpoints, read_checkpoint, save_checkpoint
+from scob.training.checkpoint import Progress, latest_checkpoint, list_checkpoints, read_checkpoint, save_checkpoint
 
 
 def tensors(seed: int) -> dict[str, torch.Tensor]:
@@ -19,29 +19,29 @@ def tensors(seed: int) -> dict[str, torch.Tensor]:
 
 def test_what_is_saved_comes_back_and_two_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 10):
-        save_checkpoint(tmp_path, step, tensors(step), {"step": step, "best": None})
+        save_checkpoint(tmp_path, tensors(step), Progress(step=step))
     assert [p.name for p in list_checkpoints(tmp_path)] == ["step-000000002.safetensors", "step-000000010.safetensors"]
     found = latest_checkpoint(tmp_path)
     assert found is not None
-    assert found[1] == {"step": 10, "best": None}
-    assert found[0].keys() == tensors(10).keys()
-    assert all(torch.equal(found[0][k], v) for k, v in tensors(10).items())
-    assert found[2] == []
+    assert found.progress == Progress(step=10)
+    assert found.tensors.keys() == tensors(10).keys()
+    assert all(torch.equal(found.tensors[k], v) for k, v in tensors(10).items())
+    assert found.complaints == ()
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit", "empty"])
 def test_a_damaged_one_is_passed_over_and_named(tmp_path: Path, damage: str) -> None:
-    save_checkpoint(tmp_path, 1, tensors(1), {"step": 1})
-    path = save_checkpoint(tmp_path, 2, tensors(2), {"step": 2})
+    save_checkpoint(tmp_path, tensors(1), Progress(step=1))
+    path = save_checkpoint(tmp_path, tensors(2), Progress(step=2))
     raw = bytearray(path.read_bytes())
     if damage == "bit":
         raw[-3] ^= 1
     path.write_bytes(b"" if damage == "empty" else bytes(raw[: len(raw) // 2]) if damage == "cut" else bytes(raw))
     found = latest_checkpoint(tmp_path)
     assert found is not None
-    assert found[1] == {"step": 1}
-    assert len(found[2]) == 1
-    assert path.name in found[2][0]
+    assert found.progress == Progress(step=1)
+    assert len(found.complaints) == 1
+    assert path.name in found.complaints[0]
     with pytest.raises(UserError, match="damaged"):
         read_checkpoint(path)
 

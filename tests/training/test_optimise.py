@@ -6,15 +6,15 @@ from torch import nn
 
 from scob.config import TrainSettings
 from scob.parallel import Processes
-from scob.training.optimise import Optimiser, schedule_factor
+from scob.training.optimise import AdamOptimiser, schedule_factor
 
 
-def make(**changes: object) -> tuple[nn.Linear, nn.Linear, Optimiser]:
+def make(**changes: object) -> tuple[nn.Linear, nn.Linear, AdamOptimiser]:
     torch.manual_seed(0)
     smt, other = nn.Linear(3, 3), nn.Linear(3, 1)
     settings = TrainSettings(lr_smt=0.1, lr_other=0.01, warmup=0.0, schedule="constant", **changes)
     groups = {"smt": list(smt.parameters()), "other": list(other.parameters()), "mapping": []}
-    return smt, other, Optimiser(groups, settings, 100, Processes(), torch.device("cpu"))
+    return smt, other, AdamOptimiser(groups, settings, 100, Processes(), torch.device("cpu"))
 
 
 def test_the_rate_rises_then_falls_along_a_cosine() -> None:

@@ -16,8 +16,10 @@ from scob.model.backbone import load_backbone
 from scob.parallel import Processes
 from scob.recovery.suggest import recover
 from scob.training.build import build
-from scob.training.prepare import continuing, initialise, next_commands, prepare
-from scob.training.train import train
+from scob.training.continuation import continuing, initialise
+from scob.training.events import ContinuedFrom
+from scob.training.prepare import next_commands, prepare
+from scob.training.train import Shared, train
 from support.small_model import Small, scob
 
 SMALL = ("model.width=32", "model.heads=2", "model.layers=1", "model.feedforward=32", "model.projection=16",
@@ -37,8 +39,8 @@ def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_
     made = prepared(small.photos, small, "train.epochs=1")
     assert made.images == 24 and made.config.data.size == 64 and made.config.labels.k == 1.5
     assert "guess" in made.k_reason and made.seconds > 0
-    summary = train(made.config, tmp_path / "run", data=made.data)
-    assert summary["k"] == 1.5
+    finished = train(made.config, tmp_path / "run", shared=Shared(made.data))
+    assert finished.summary["k"] == 1.5
     model = Scob.from_pretrained(tmp_path / "run", "cpu")
     assert model.predict(small.files[0], topk=1)[0].labels[0] in model.classes
     assert recover(tmp_path / "run", minimum=0.0, top=3, masks=False, device="cpu").suggestions
@@ -52,15 +54,15 @@ def test_files_that_are_no_images_are_counted_and_broken_ones_skipped(small: Sma
     (tmp_path / "dog" / "bad.jpg").write_bytes(b"x")
     made = prepared(tmp_path, small)
     assert made.images == 4 and made.other_files == 1 and len(made.skipped) == 1
-    assert any("no images, skipped: 1" in note for note in made.notes)
+    assert any("not images, skipped: 1" in note for note in made.notes)
     assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in made.notes)
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ((), "holds no image"),
-        (("readme.txt",), "holds no image .it holds 1 files"),
+        ((), "contains no images"),
+        (("readme.txt",), "contains no images .it has 1 files"),
         (("a.png", "b.png"), "no folder per class"),
         (("cat/a.png", "cat/b.png"), "one class only .'cat'"),
     ],
@@ -79,7 +81,7 @@ def test_a_class_with_one_image_is_named_and_trained_with(small: Small, tmp_path
         picture(tmp_path / "photos" / name)
     made = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
     assert made.lonely == ("dog",)
-    assert train(made.config, tmp_path / "run", data=made.data)["classes"] == ["cat", "dog"]
+    assert train(made.config, tmp_path / "run", shared=Shared(made.data)).summary["classes"] == ["cat", "dog"]
 
 
 def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -
     (tmp_path / "labels.csv").write_text("\n".join(["image,label,state", *rows]))
     made = prepared(tmp_path / "labels.csv", small, "train.epochs=2", "train.batch=2", "model.projection=512")
     assert made.classes == 5000 and made.config.scob.capacity == 26
-    train(made.config, tmp_path / "run", data=made.data)
+    train(made.config, tmp_path / "run", shared=Shared(made.data))
     found = Scob.from_pretrained(tmp_path / "run", "cpu").predict(tmp_path / "one.png", topk=3)
     assert len(found[0].labels) == 3
 
@@ -100,7 +102,7 @@ def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path
     inside = [f.relative_to(small.photos) for f in small.files[:6]]
     table = tmp_path / "val.csv"
     table.write_text("image,label\n" + "".join(f"photos/{f},{f.parent}\nphotos/{f},sky\n" for f in inside))
-    with pytest.raises(UserError, match=r"names 'sky', of which .*photos has no image: add some"):
+    with pytest.raises(UserError, match=r"names the class 'sky', but .*photos has no image of it: add some"):
         prepared(tmp_path / "photos", small, val=table, estimate=False)
     other = {"tree": "car"}
     rows = [f"photos/{f},{f.parent}\nphotos/{f},{other.get(str(f.parent), 'tree')}\n" for f in inside]
@@ -108,8 +110,8 @@ def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path
     made = prepared(tmp_path / "photos", small, "train.epochs=1", val=table, estimate=False)
     assert made.config.labels.k == 2.0 and "validation" in made.k_reason
     assert (made.data.evaluate.labels.values != 0).all()
-    summary = train(made.config, tmp_path / "run", data=made.data)
-    assert summary["evaluate_images"] == 6
+    finished = train(made.config, tmp_path / "run", shared=Shared(made.data))
+    assert finished.summary["evaluate_images"] == 6
     with pytest.raises(UserError, match="--val"):
         prepared(tmp_path / "photos", small, val=tmp_path / "photos", estimate=False)
 
@@ -174,12 +176,12 @@ def test_a_model_is_continued_with_a_class_more_and_a_class_less(small: Small, t
     assert made.config.model.width == 32 and made.config.data.size == before.size
     experiment = build(made.config, made.data, Processes())
     told = initialise(experiment, small.run)
-    assert told["new"] == ["zebra"] and left in told["left"] and "tree" in told["kept"]
+    assert told.new == ("zebra",) and left in told.dropped and "tree" in told.kept
     mine = experiment.data.observed.classes
     images = before.prepare(np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8))
     with torch.no_grad():
         old, new = before.network.eval()(images), experiment.network.eval()(images)
-    for name in told["kept"]:
+    for name in told.kept:
         assert torch.allclose(old[:, before.classes.index(name)], new[:, mine.index(name)], atol=1e-5)
     target = experiment.method.target.head.state_dict()
     assert all(torch.equal(value, target[key]) for key, value in experiment.network.head.state_dict().items())
@@ -209,18 +211,18 @@ def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small:
 def test_the_run_does_not_lie_among_the_images(small: Small, tmp_path: Path) -> None:
     photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
     for out in ("photos/runs/photos", "photos"):
-        with pytest.raises(UserError, match="would lie among the images"):
+        with pytest.raises(UserError, match="would be among the images"):
             prepare(photos, backbone=str(small.backbone), device="cpu", out=tmp_path / out)
     told = scob("train", "--images", ".", "--backbone", small.backbone, "--device", "cpu", cwd=photos)
-    assert told.returncode == 2 and "the run folder runs/photos would lie among the images of ." in told.stderr
+    assert told.returncode == 2 and "the run folder runs/photos would be among the images of ." in told.stderr
     assert sorted(p.name for p in photos.iterdir()) == sorted(p.name for p in small.photos.iterdir())
 
 
 def test_weights_that_fit_but_mean_something_else_are_refused(small: Small, tmp_path: Path) -> None:
     made = prepared(small.photos, small, "model.feedforward=32", "train.epochs=1", estimate=False)
     assert made.config.model.norm == "pre"
-    with pytest.raises(UserError, match=r"built with model\.norm=post, these settings say pre"):
-        train(made.config, tmp_path / "run", data=made.data, init=small.run)
+    with pytest.raises(UserError, match=r"built with model\.norm=post, but these settings say pre"):
+        train(made.config, tmp_path / "run", shared=Shared(made.data), init=small.run)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
@@ -232,14 +234,14 @@ def test_python_goes_on_from_a_model_as_the_verb_does(small: Small, tmp_path: Pa
     ready = prepare(small.photos, init=small.run, out=tmp_path / "run", device="cpu", overrides=words, estimate=False)
     told: list[object] = []
     train(
-        ready.config, tmp_path / "run", data=ready.data, init=ready.init,
-        report=lambda event, facts: told.append(facts) if event == "continued" else None,
+        ready.config, tmp_path / "run", shared=Shared(ready.data), init=ready.init,
+        listen=told.append,
     )  # fmt: skip
     before, after = (
         Scob.from_pretrained(run, "cpu").network.head.state_dict() for run in (small.run, tmp_path / "run")
     )
     assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in before.items())
-    assert told[0]["kept"] == list(ready.data.drawn.classes)  # type: ignore[index]
+    assert [event.kept for event in told if isinstance(event, ContinuedFrom)] == [ready.data.drawn.classes]
 
 
 def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,12 @@ import pytest
 
 from scob.errors import UserError
 from scob.training import checkpoint
+from scob.training.events import Event, Listener, StepLogged
 from scob.training.metrics import mean_average_precision
 from scob.training.results import reference
 from scob.training.scoring import score_images
-from scob.training.train import Interrupted, train
+from scob.training.stopping import Interrupted
+from scob.training.train import Shared, train
 from support.runs import batches_of, logged, same, step_epoch, trained_weights
 
 
@@ -29,7 +31,7 @@ def test_full_labels_of_32_scenes_can_be_learnt_by_heart(experiment_of: Any, met
     for epoch in range(60):
         step_epoch(e, epoch)
         if epoch % 5 == 4:
-            scores = score_images(e.network, e.source, None, 32)
+            scores = e.scores("train")
             reached = mean_average_precision(scores, e.data.train.labels.values)
         if reached == 100:
             break
@@ -39,13 +41,13 @@ def test_full_labels_of_32_scenes_can_be_learnt_by_heart(experiment_of: Any, met
 def test_a_loss_that_is_not_finite_stops_the_run(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
     config = configure("train.lr_smt=1e30", "train.warmup=0", "train.checkpoint_steps=1")
     with pytest.raises(UserError, match=r"not finite at step \d+ \(.*class=.*last good checkpoint") as caught:
-        train(config, tmp_path / "run", data=scenes_of(config))
+        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
     assert "nan" in str(caught.value) or "inf" in str(caught.value)
     assert not (tmp_path / "run" / "summary.json").exists()
     kept = checkpoint.latest_checkpoint(tmp_path / "run" / "checkpoints")
     assert kept is not None
     stopped = int(str(caught.value).split("at step ")[1].split()[0])
-    assert 0 < kept[1]["step"] < stopped
+    assert 0 < kept.progress.step < stopped
 
 
 @pytest.mark.parametrize("word", ["method=rolee", "data.source=nowhere"])
@@ -59,12 +61,12 @@ def test_a_mistake_leaves_no_run_folder(configure: Any, tmp_path: Path, word: st
     assert (tmp_path / "mine").is_dir()
 
 
-def at_step(number: int, act: Callable[[], None]) -> Callable[[str, dict[str, object]], None]:
-    def report(event: str, facts: dict[str, object]) -> None:
-        if event == "step" and facts["step"] == number:
+def at_step(number: int, act: Callable[[], None]) -> Listener:
+    def listen(event: Event) -> None:
+        if isinstance(event, StepLogged) and event.step == number:
             act()
 
-    return report
+    return listen
 
 
 def terminate() -> None:
@@ -86,21 +88,22 @@ def test_a_resumed_run_ends_in_the_same_bits(
     config = configure(*words, "train.checkpoint_steps=3")
     data = scenes_of(config)
     with pytest.raises(ZeroDivisionError):  # between checkpoints, in the middle of the second epoch
-        train(config, tmp_path / "run", data=data, report=at_step(8, crash))
+        train(config, tmp_path / "run", shared=Shared(data), listen=at_step(8, crash))
     with pytest.raises(Interrupted) as caught:  # asked to stop, in the middle of the third
-        train(config, tmp_path / "run", resume=True, data=data, report=at_step(13, terminate))
+        train(config, tmp_path / "run", resume=True, shared=Shared(data), listen=at_step(13, terminate))
     assert caught.value.code == 128 + signal.SIGTERM
-    summary = train(config, tmp_path / "run", resume=True, data=data)
+    finished = train(config, tmp_path / "run", resume=True, shared=Shared(data))
     assert same(trained_weights(whole), trained_weights(tmp_path / "run"))
     assert logged(whole, "class") == logged(tmp_path / "run", "class")
-    assert train(config, tmp_path / "run", resume=True, data=data) == json.loads(json.dumps(summary))
+    again = train(config, tmp_path / "run", resume=True, shared=Shared(data))
+    assert again.summary == json.loads(json.dumps(finished.summary))
 
 
 def test_a_folder_that_holds_a_run_is_refused(configure: Any, scenes_of: Any, run_small: Any) -> None:
     config, run = configure(), run_small()
     before = trained_weights(run)
     with pytest.raises(UserError, match="already holds a run"):
-        train(config, run, data=scenes_of(config))
+        train(config, run, shared=Shared(scenes_of(config)))
     assert same(before, trained_weights(run))
 
 
@@ -137,11 +140,11 @@ def test_a_run_folder_holds_everything(run_small: Any) -> None:
 
 def test_every_image_is_scored_once_whatever_the_batch(experiment_of: Any) -> None:
     e = experiment_of()
-    feed, count = e.feeds["train"], len(e.data.train)
-    whole = score_images(e.network, e.source, feed, count, 64)
+    feed, count = e.inputs.feeds["train"], len(e.data.train)
+    whole = score_images(e.network, e.source, feed, 64)
     assert whole.shape == (count, len(e.data.observed.classes))
-    assert score_images(e.network, e.source, feed, count, 7).numpy() == pytest.approx(whole.numpy(), abs=1e-5)
-    mirrored = score_images(e.network, e.source, feed, count, 64, mirror=True)
+    assert score_images(e.network, e.source, feed, 7).numpy() == pytest.approx(whole.numpy(), abs=1e-5)
+    mirrored = score_images(e.network, e.source, feed, 64, mirror=True)
     assert not np.allclose(mirrored, whole, atol=1e-4)
 
 
@@ -154,7 +157,7 @@ def test_a_batch_of_padding_changes_nothing(experiment_of: Any) -> None:
     for pad in (False, True):
         planned = list(Plan(e.data.observed, 16, 0, pad=pad).epoch(0))[-1]
         batch = to_device(planned, 0, 2, e.processes.device)
-        batch.images = e.feeds["train"].fetch(np.minimum(planned.rows, e.plan.count - 1))
+        batch.images = e.inputs.feeds["train"].fetch(np.minimum(planned.rows, e.plan.count - 1))
         loss, _ = e.method.class_loss(e.method.logits(e.method.clean_features(batch)), batch)
         losses.append(loss.item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)

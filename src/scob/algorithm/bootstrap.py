@@ -1,6 +1,7 @@
-"""Algorithm 1: semantic contrastive bootstrapping with expectation-maximisation, one iteration on one screen.
+"""Algorithm 1: semantic contrastive bootstrapping by expectation-maximisation, one iteration on one screen.
 
-Where the text leaves a choice, `ScobSettings` names it; docs/paper.md says how each was read.
+The methods below `step` are its lines, in its order. Where the text leaves a choice, `ScobSettings` names it;
+docs/paper.md says how each was read.
 """
 
 from typing import Any, ClassVar
@@ -8,30 +9,27 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import activation_maps, masks_of
-from scob.algorithm.image_contrast import ImageContrast
+from scob.algorithm.cam import leaves
+from scob.algorithm.guidance import GuidedMethod, detached
 from scob.algorithm.ipt import InstancePriorityTree
-from scob.algorithm.losses import bce_observed, l_cont
-from scob.algorithm.masks import MaskBank, flip_cells
-from scob.algorithm.method import Problem
+from scob.algorithm.losses import l_cont
+from scob.algorithm.masks import MaskBank, flip_masks
+from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
-from scob.config import Config, ScobSettings, Section
+from scob.algorithm.step_views import StepViews, look_at
+from scob.config import Config
 from scob.draws import mix_tensor, seed_key, uniform
-from scob.errors import UserError
-from scob.methods.role import Role
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
 from scob.model.heads import Keep
-from scob.model.network import Network, Projector, Target, full
+from scob.model.network import Network, Projector, Target
 
 
-class Bootstrap(Role):
-    """Scob: ROLE's L_class (Eq. 12) and an object-level contrastive loss (Eq. 8) under masks from the E-step."""
+class Bootstrap(GuidedMethod):
+    """Scob: L_class (Eq. 12) and an object-level contrastive loss (Eq. 8) under masks from the E-step."""
 
     name: ClassVar[str] = "scob"
     title: ClassVar[str] = "Scob"
-    Settings: ClassVar[type[Section]] = ScobSettings
-    settings: ScobSettings
     started: Tensor
 
     def __init__(
@@ -39,15 +37,10 @@ class Bootstrap(Role):
     ) -> None:
         super().__init__(network, problem, source, config, settings)
         s = self.settings
-        if s.guidance == "gt-mask" and problem.true_masks is None:
-            raise UserError("scob.guidance=gt-mask needs a data set with segmentation masks; this one has none")
-        objects = s.contrast in ("ipt", "random")
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
-        self.image_contrast: ImageContrast | None = None
         self.needs_images = s.contrast != "none"
-        self.capturable = s.contrast in ("ipt", "random", "none") and problem.rows.kind == "device"
-        self.needs_positives = objects and s.positive == "class" and source.cache is None
-        if objects:
+        self.needs_positives = s.contrast != "none" and s.positive == "class" and source.cache is None
+        if s.contrast != "none":
             self.projector = Projector(network.dimension, config.model.projection, config.model.projector)
             self.target = Target(network, self.projector)
             capacity = max(s.capacity, s.negatives)
@@ -55,129 +48,54 @@ class Bootstrap(Role):
                 len(problem.classes), capacity, self.projector.dimension, problem.images, problem.device
             )
             self.bank = MaskBank(problem.images, problem.grids, problem.device, problem.rows)
-        elif s.contrast != "none":
-            self.image_contrast = ImageContrast(network, config.model.projection, s.contrast, s.tau, s.momentum)
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
-        mapping: list[nn.Parameter] = []
-        if self.settings.contrast in ("ipt", "random"):
-            mapping = list(self.projector.parameters())
-        elif self.image_contrast is not None:
-            mapping = [p for p in self.image_contrast.parameters() if p.requires_grad]
+        mapping = list(self.projector.parameters()) if self.settings.contrast != "none" else []
         return {**super().groups(), "mapping": mapping}
 
-    # The phase of an epoch.
-
-    def initial(self, epoch: int) -> bool:
-        """Whether the epoch belongs to the initial phase (Theta^0), in which L_class is all there is."""
-        return self.settings.optimisation == "em" and epoch < self.settings.init_epochs
-
-    def contrasts(self, epoch: int) -> bool:
-        """Whether the epoch has a contrastive step: not in the initial phase."""
-        return self.settings.contrast != "none" and not self.initial(epoch)
-
-    def guided(self, epoch: int) -> bool:
-        """Whether masks are in use: never without guidance, nor in the first third of `two-stage`."""
-        s = self.settings
-        return s.guidance != "none" and not (s.optimisation == "two-stage" and epoch < self.problem.epochs / 3)
-
-    def phase(self, epoch: int) -> str:
-        return f"initial {self.initial(epoch)}, guided {self.guided(epoch)}"
-
     def begin_epoch(self, epoch: int) -> None:
-        """The bootstrapping starts from Theta^0: its first epoch finds the target equal to the online network."""
-        if not self.contrasts(epoch) or self.started.item():
-            return
-        self.started.fill_(True)
-        if self.image_contrast is not None:
-            self.image_contrast.target.follow(self.network, self.image_contrast.projector, 0.0)
-        else:
+        """Bootstrapping starts from Theta^0: in its first epoch the target equals the online network."""
+        if self.contrasts(epoch) and not self.started.item():
+            self.started.fill_(True)
             self.target.follow(self.network, self.projector, 0.0)
 
-    # One iteration.
+    def head_replaced(self) -> None:
+        if self.settings.contrast != "none":
+            self.target.head.load_state_dict(self.network.head.state_dict())
 
-    def step(self, batch: Batch) -> dict[str, Tensor]:
-        """Alg. 1, the body of the loop, in its order."""
+    def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
+        """Alg. 1, the body of the loop."""
         s = self.settings
         if self.initial(batch.epoch) or (s.contrast == "none" and not s.mask_classification):
-            return super().step(batch)  # Theta^0: L_class alone
-        if s.contrast in ("none", "byol", "moco", "simclr"):
-            return self._image_level_step(batch)
+            return self.class_step(batch, optimiser)  # Theta^0: L_class alone
+        if s.contrast == "none":
+            return self.masked_class_step(batch, optimiser)
 
-        flip = self.source.views.flips(batch.keys, 0, "clean")
-        clean, strong, strong_flip, other, other_flip = self._look(batch, flip)
+        views = look_at(self.source, batch, s.positive == "class")
+        clean = leaves(views.clean)
         logits = self.logits(clean)  # P_B = g(Phi(x; Theta^{t-1}))
-        masks = self.e_step(logits, clean, batch, flip)  # E-step
-        node = self._remember(batch, clean, logits, masks, flip)  # G <- G u {H(M), s}
-        loss, rows = self.class_loss(logits, batch)
-        named = {"class": loss.detach()}
-        if s.mask_classification:
-            named["masked"] = self._masked_class_loss(clean, masks, batch)
-            loss = loss + named["masked"]
+        masks = self.e_step(logits, clean, batch, views.clean_flip)  # E-step, Eq. 10
+        node = self.insert(batch, clean, logits, masks, views.clean_flip)  # G <- G u {H(M), s}
+        losses = self.class_losses(logits, clean, masks, batch)  # Eq. 12
         if s.optimisation != "joint":  # M-step: L_class, update Y~
-            self.optimiser.step(loss, rows)
-            self.move_estimates(batch, rows)
-        query_masks = self._turn(masks, flip, strong_flip)
-        if strong is None:  # a backbone that learns has just moved
-            strong = self.source.of(self._strong_view(batch, strong_flip))[0]
-        with autocast(clean[0].device, self.source.precision):
-            query = self.projector.query(self.network.embed(strong, query_masks))  # H~_on = T_on(Aug_o(x), M)
-            key = node if other is None else self.target.key(other, self._banked(batch, other_flip))  # H~+_tar
-        contrast = s.lambda_c * self._against_tree(query, key, batch)  # negatives: top t of the other classes
+            optimiser.step(losses.total, losses.rows)
+            self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
+        query = self.query(views, masks)  # H~_on = T_on(Aug_o(x), M)
+        key = node if views.positive is None else self.positive_key(views, batch)  # H~+_tar
+        contrast = s.lambda_c * self.against_tree(query, key, batch)  # Eq. 8, negatives: top t of the other classes
         if s.optimisation == "joint":
-            self.optimiser.step(loss + contrast, rows)
-            self.move_estimates(batch, rows)
+            optimiser.step(losses.total + contrast, losses.rows)
+            self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
         else:
-            self.optimiser.step(contrast)  # M-step: L_cont
+            optimiser.step(contrast)  # M-step: L_cont
         self.target.follow(self.network, self.projector, s.momentum)  # Eq. 13
-        return {name: value.detach() for name, value in {**named, "contrast": contrast}.items()}
+        return detached({**losses.named, "contrast": contrast})
 
-    def _strong_view(self, batch: Batch, flip: Tensor) -> Tensor:
-        """Aug_o of the batch's images (Eq. 6)."""
-        assert batch.images is not None
-        return self.source.views.strong(batch.images, flip, batch.keys, 0)
-
-    def _look(self, batch: Batch, flip: Tensor) -> tuple[Features, Features | None, Tensor, Features | None, Tensor]:
-        """Features of the clean view, the strong view and, with class positives, the positive's weak view (Eq. 6-7).
-
-        All in one forward, but for the strong view of a backbone that learns: the class step comes before it.
-        """
-        views, cache, frozen = self.source.views, self.source.cache, self.network.backbone.frozen
-        assert batch.images is not None
-        strong_flip = views.flips(batch.keys, 0, "strong")
-        other_flip = views.flips(batch.keys, 0, "positive")
-        wanted = [self._strong_view(batch, strong_flip)] if frozen else []
-        by_class = self.settings.positive == "class"
-        if cache is None:
-            wanted.append(views.weak(batch.images, flip))
-            if by_class:
-                assert batch.positive_images is not None
-                wanted.append(views.weak(batch.positive_images, other_flip))
-        weak = self.source.of(*wanted)
-        strong = weak.pop(0) if frozen else None
-        clean = cache.read(batch.rows, flip) if cache is not None else weak[0]
-        other = None
-        if by_class:
-            other = cache.read(batch.positives, other_flip) if cache is not None else weak[1]
-        return self.leaves(clean), strong, strong_flip, other, other_flip
-
-    def e_step(self, logits: Tensor, clean: Features, batch: Batch, flip: Tensor) -> Keep | None:
-        """Eq. 10: the foreground of the observed label under Theta^{t-1}, in the clean view's coordinates."""
-        s = self.settings
-        if not self.guided(batch.epoch):
-            return None
-        masks = masks_of(activation_maps(logits, clean, batch.chosen, s.cam, s.cam_source), s.cam_window, s.gamma_cam)
-        if s.guidance == "gt-mask" and self.problem.true_masks is not None:
-            true = self.problem.true_masks.load(batch.rows, flip)
-            known = true[0].flatten(1).any(dim=1)[:, None, None]
-            masks = (torch.where(known, true[0], masks[0]), torch.where(known, true[1], masks[1]))
-        return masks
-
-    def _remember(self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor) -> Tensor:
-        """The target's masked features into the tree, the masks into the bank; returns the features (B, D)."""
-        detached = (clean[0].detach(), clean[1].detach())
+    def insert(self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor) -> Tensor:
+        """Put the target's masked features into the tree and the masks into the bank; returns the features (B, D)."""
+        detached_features = (clean[0].detach(), clean[1].detach())
         with autocast(clean[0].device, self.source.precision):
-            node = self.target.key(detached, masks)
+            node = self.target.key(detached_features, masks)
         gather = self.problem.processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
         if self.settings.contrast == "random":  # a plain memory bank: the newest stay
@@ -187,19 +105,25 @@ class Bootstrap(Role):
             self.bank.store(gather(batch.rows), (gather(masks[0]), gather(masks[1])), gather(flip))
         return node
 
-    def _turn(self, masks: Keep | None, flip: Tensor, strong_flip: Tensor) -> Keep | None:
-        """Masks of the clean view in the strong view's coordinates."""
-        if masks is None:
-            return None
-        turned = flip ^ strong_flip
-        return flip_cells(masks[0], turned), flip_cells(masks[1], turned)
+    def query(self, views: StepViews, masks: Keep | None) -> Tensor:
+        """The online network's masked features of the strong view, (B, D)."""
+        turned = None if masks is None else flip_masks(masks, views.clean_flip ^ views.strong_flip)
+        strong = views.strong()
+        with autocast(strong[0].device, self.source.precision):
+            return self.projector.query(self.network.embed(strong, turned))
 
-    def _banked(self, batch: Batch, flip: Tensor) -> Keep | None:
-        """The positives' last masks (recurrence: activations of an earlier iteration guide this one)."""
-        return self.bank.load(batch.positives, flip) if self.guided(batch.epoch) else None
+    def positive_key(self, views: StepViews, batch: Batch) -> Tensor:
+        """The target's features (B, D) of the class positives, under their last masks.
 
-    def _against_tree(self, query: Tensor, key: Tensor, batch: Batch) -> Tensor:
-        """Eq. 8 against the t most confident nodes of every class but the image's own; no label, no term."""
+        This is the recurrence: activations of an earlier iteration guide this one.
+        """
+        assert views.positive is not None
+        masks = self.bank.load(batch.positives, views.positive_flip) if self.guided(batch.epoch) else None
+        with autocast(views.positive[0].device, self.source.precision):
+            return self.target.key(views.positive, masks)
+
+    def against_tree(self, query: Tensor, key: Tensor, batch: Batch) -> Tensor:
+        """Eq. 8 against the t most confident nodes of every other class. An image without a label has no term."""
         s = self.settings
         if s.contrast == "ipt":
             nodes, exist = self.tree.top(s.negatives)
@@ -212,42 +136,3 @@ class Bootstrap(Role):
         allowed = (foreign & exist[None]).flatten(1)
         weight = batch.weight * (batch.chosen >= 0)
         return l_cont(query, key, nodes.flatten(0, 1), allowed, s.tau, s.cont_scale, weight)
-
-    def _masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
-        """The other reading of Sec. 3.2: the masked feature must show the class it was masked for."""
-        with autocast(clean[0].device, self.source.precision):
-            logits = full(self.network.classify(clean, masks))
-        only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
-        return bce_observed(logits.sigmoid(), only, batch.weight)
-
-    def _image_level_step(self, batch: Batch) -> dict[str, Tensor]:
-        """No contrast, or the rows of Tab. 4 that contrast whole images by cropped views of themselves."""
-        clean = self.leaves(self.clean_features(batch))
-        logits = self.logits(clean)
-        loss, rows = self.class_loss(logits, batch)
-        named = {"class": loss}
-        if self.settings.mask_classification:
-            flip = self.source.views.flips(batch.keys, 0, "clean")
-            named["masked"] = self._masked_class_loss(clean, self.e_step(logits, clean, batch, flip), batch)
-            loss = loss + named["masked"]
-        if self.image_contrast is not None and self.contrasts(batch.epoch):
-            assert batch.images is not None
-            if self.settings.optimisation != "joint":
-                self.optimiser.step(loss, rows)
-            first, second = self.source.of(
-                self.source.views.crop(batch.images, batch.keys, 0, "first"),
-                self.source.views.crop(batch.images, batch.keys, 0, "second"),
-            )
-            with autocast(clean[0].device, self.source.precision):
-                named["contrast"] = self.settings.lambda_c * self.image_contrast(
-                    self.network, first, second, batch.weight
-                )
-            if self.settings.optimisation != "joint":
-                self.optimiser.step(named["contrast"])
-            else:
-                self.optimiser.step(loss + named["contrast"], rows)
-            self.image_contrast.follow(self.network, self.problem.processes.gather)
-        else:
-            self.optimiser.step(loss, rows)
-        self.move_estimates(batch, rows)
-        return {name: value.detach() for name, value in named.items()}

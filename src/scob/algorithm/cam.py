@@ -14,6 +14,12 @@ from scob.model.network import Network, full
 Maps = tuple[Tensor, Tensor]
 
 
+def leaves(features: Features) -> Features:
+    """Features that a class activation can be differentiated to, without reaching a frozen backbone."""
+    third, fourth = (f if f.requires_grad else f.detach().requires_grad_() for f in features)
+    return third, fourth
+
+
 def activations(features: Tensor, gradient: Tensor, kind: str = "grad") -> Tensor:
     """Eq. 2, divided by the map's own maximum: features and gradient (B, K, h, w) -> (B, h, w) in [0, 1].
 

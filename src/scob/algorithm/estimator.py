@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from scob.draws import seed_key, uniform
-from scob.model.row_tables import CHUNK, RowModule, RowPlace
+from scob.model.row_tables import CHUNK, RowModule, RowStorage
 
 PINNED = 0.995
 
@@ -24,14 +24,14 @@ class Estimator(RowModule):
     visits: Tensor
 
     def __init__(
-        self, observed: Tensor, keys: Tensor, seed: int, xi: float = 0.3, place: RowPlace = RowPlace()
+        self, observed: Tensor, keys: Tensor, seed: int, xi: float = 0.3, storage: RowStorage = RowStorage()
     ) -> None:
         """observed (N + 1, L) int8 in {-1, 0, 1}; keys (N + 1,) int64 of the images; the last row is padding."""
-        super().__init__(place)
+        super().__init__(storage)
         shape, device = (len(observed), observed.shape[1]), observed.device
         for name in ("logits", "first", "second"):
-            self.register_buffer(name, place.table(f"estimator-{name}", shape, torch.float32, device))
-        self.register_buffer("visits", place.table("estimator-visits", shape[:1], torch.int32, device))
+            self.register_buffer(name, storage.table(f"estimator-{name}", shape, torch.float32, device))
+        self.register_buffer("visits", storage.table("estimator-visits", shape[:1], torch.int32, device))
         for begin in range(0, len(observed), CHUNK):  # the draws of all rows at once would take ten times the table
             known = observed[begin : begin + CHUNK]
             spread = uniform(keys[begin : begin + CHUNK], seed_key(seed, "estimator"), shape[1])

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 EMPTY = -1
 NEVER = torch.iinfo(torch.int64).min
+TREE_NUMBERS = 1 << 26  # numbers that the features of a tree may hold, a quarter of a gigabyte
 
 
 class InstancePriorityTree(nn.Module):
@@ -101,3 +102,8 @@ def by_score_then_age(scores: Tensor, born: Tensor) -> Tensor:
     bits = scores.to(torch.float32).view(torch.int32).to(torch.int64)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # floats below 0 sort backwards by their bits
     return (ordered << 32) + (0xFFFFFFFF - born)
+
+
+def fitting_capacity(classes: int, dimension: int) -> int:
+    """Nodes per class: 80 as in the paper, fewer if there are so many classes that the tree would get too large."""
+    return max(4, min(80, TREE_NUMBERS // (classes * dimension)))

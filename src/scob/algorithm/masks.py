@@ -1,28 +1,28 @@
-"""The mask bank: the last foreground mask of every training image at both stages, a bit a cell.
+"""The mask bank: the last foreground mask of every training image at both stages, one bit per cell.
 
-A row of zeros means "not yet seen", and an empty mask hides nothing, so both are the same row.
+A row of zeros means "not seen yet". An empty mask hides nothing, so the two need not be told apart.
 """
 
 import torch
 from torch import Tensor
 
 from scob.model.heads import Grids, Keep
-from scob.model.row_tables import RowModule, RowPlace
+from scob.model.row_tables import RowModule, RowStorage
 
 
-def _places(device: torch.device) -> Tensor:
+def _bit_numbers(device: torch.device) -> Tensor:
     return torch.arange(8, dtype=torch.uint8, device=device)
 
 
 def pack_bits(bits: Tensor) -> Tensor:
     """(B, n) bool -> (B, ceil(n / 8)) uint8."""
     padded = torch.nn.functional.pad(bits.to(torch.uint8), (0, -bits.shape[1] % 8))
-    return (padded.view(len(bits), -1, 8) << _places(bits.device)).sum(dim=2, dtype=torch.int32).to(torch.uint8)
+    return (padded.view(len(bits), -1, 8) << _bit_numbers(bits.device)).sum(dim=2, dtype=torch.int32).to(torch.uint8)
 
 
 def unpack_bits(packed: Tensor, count: int) -> Tensor:
     """(B, m) uint8 -> (B, count) bool."""
-    return ((packed[:, :, None] >> _places(packed.device)) & 1).bool().flatten(1)[:, :count]
+    return ((packed[:, :, None] >> _bit_numbers(packed.device)) & 1).bool().flatten(1)[:, :count]
 
 
 def flip_cells(masks: Tensor, flip: Tensor) -> Tensor:
@@ -30,30 +30,32 @@ def flip_cells(masks: Tensor, flip: Tensor) -> Tensor:
     return torch.where(flip[:, None, None], masks.flip(-1), masks)
 
 
+def flip_masks(masks: Keep, flip: Tensor) -> Keep:
+    """`flip_cells` at both stages."""
+    return flip_cells(masks[0], flip), flip_cells(masks[1], flip)
+
+
 class MaskBank(RowModule):
-    """Masks of N images (and a padding row) in unflipped coordinates, 980 bits an image at 448 pixels."""
+    """Masks of N images (and a padding row) in unflipped coordinates, 980 bits per image at 448 pixels."""
 
     packed: Tensor
 
     def __init__(
-        self, images: int, grids: Grids, device: torch.device | None = None, place: RowPlace = RowPlace()
+        self, images: int, grids: Grids, device: torch.device | None = None, storage: RowStorage = RowStorage()
     ) -> None:
-        super().__init__(place)
+        super().__init__(storage)
         self.grids = grids
         self.cells = tuple(h * w for h, w in grids)
         shape = (images + 1, -(-sum(self.cells) // 8))
-        self.register_buffer("packed", place.table("masks", shape, torch.uint8, device))
+        self.register_buffer("packed", storage.table("masks", shape, torch.uint8, device))
 
     def store(self, rows: Tensor, masks: Keep, flip: Tensor) -> None:
-        """Keep the masks of views that were mirrored where `flip` is true."""
-        upright = [flip_cells(m, flip).flatten(1) for m in masks]
+        """Store the masks of views that were mirrored where `flip` is true."""
+        upright = [m.flatten(1) for m in flip_masks(masks, flip)]
         self.packed[rows.to(self.packed.device)] = pack_bits(torch.cat(upright, dim=1)).to(self.packed.device)
 
     def load(self, rows: Tensor, flip: Tensor) -> Keep:
         """The masks of `rows`, mirrored where `flip` is true: (B, h3, w3), (B, h4, w4) bool."""
         bits = unpack_bits(self.packed[rows.to(self.packed.device)].to(rows.device), sum(self.cells))
         third, fourth = bits[:, : self.cells[0]], bits[:, self.cells[0] :]
-        return (
-            flip_cells(third.reshape(-1, *self.grids[0]), flip),
-            flip_cells(fourth.reshape(-1, *self.grids[1]), flip),
-        )
+        return flip_masks((third.reshape(-1, *self.grids[0]), fourth.reshape(-1, *self.grids[1])), flip)

@@ -1,32 +1,33 @@
-"""What a method is: a loss (or a whole step), a head, its settings. One small file each in this folder.
+"""What a method is: a loss (or a whole step), perhaps a head, and settings. Each method is one small file.
 
-A new method subclasses `LossMethod`, names itself, and is found by its file: nothing else is to be registered.
+A new method subclasses `LossMethod` and names itself. `scob.methods` finds it by its file; nothing else registers it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from scob.algorithm.batch_share import BatchShare
 from scob.algorithm.masks import MaskBank
-from scob.algorithm.sampling import Batch as Batch  # methods import it from here
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section
+from scob.labels import Labels
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
 from scob.model.heads import ConvHead, Grids, SmtHead
 from scob.model.network import Network, full
-from scob.model.row_tables import RowPlace
+from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
-from scob.training.optimise import Optimiser
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a method may know. The true labels are not among it.
+    """What a method may know. The true labels are not part of it.
 
-    `observed` (N + 1, L) int8 and `keys` (N + 1,) int64 have a last row for padding.
+    `observed` (N + 1, L) int8 and `keys` (N + 1,) int64 end with a row for padding.
     """
 
     classes: tuple[str, ...]
@@ -39,7 +40,7 @@ class Problem:
     steps_per_epoch: int
     processes: Processes = field(default_factory=Processes)
     true_masks: MaskBank | None = None
-    rows: RowPlace = field(default_factory=RowPlace)
+    rows: RowStorage = field(default_factory=RowStorage)
 
     @property
     def images(self) -> int:
@@ -50,8 +51,21 @@ class Problem:
         return self.observed.device
 
 
+class Optimiser(Protocol):
+    """What moves the weights. A step may call it several times, once per loss."""
+
+    @property
+    def estimator_rate(self) -> Tensor | float:
+        """The learning rate of label estimates in this step."""
+        ...
+
+    def step(self, loss: Tensor, *leaves: Tensor) -> None:
+        """Differentiate `loss` with respect to the parameters and `leaves`, then move the parameters."""
+        ...
+
+
 class Method(nn.Module):
-    """One way to learn. Its buffers and parameters are what a checkpoint holds."""
+    """One way to learn. A checkpoint holds its buffers and parameters."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -59,8 +73,7 @@ class Method(nn.Module):
     labels: ClassVar[Literal["observed", "full"]] = "observed"
     needs_images: bool = False
     needs_positives: bool = False
-    capturable: bool = False  # the step makes no host decision within a phase: it may run as a CUDA graph
-    optimiser: Optimiser
+    capturable: bool = False  # the step never decides on the host within a phase, so it may run as a CUDA graph
 
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
@@ -71,20 +84,18 @@ class Method(nn.Module):
 
     @classmethod
     def adjust(cls, config: Config) -> Config:
-        """A method may change settings that others share (its head, say) before anything is built."""
+        """Change settings that all methods share (the head, say) before anything is built."""
         return config
 
     @classmethod
-    def build_head(
-        cls, channels: tuple[int, int], grids: Grids, config: Config, problem_hint: Mapping[str, Any]
-    ) -> nn.Module | None:
-        """A head of the method's own in place of `model.head`; None for the common ones."""
+    def build_head(cls, channels: tuple[int, int], grids: Grids, config: Config, observed: Labels) -> nn.Module | None:
+        """The method's own head in place of `model.head`; None to use the common one."""
         return None
 
     @classmethod
     def rebuild_head(cls, channels: tuple[int, int], grids: Grids, recipe: Mapping[str, Any]) -> nn.Module:
-        """The method's own head from the `recipe` (plain JSON) it carries as an attribute, for a model folder."""
-        raise TypeError(f"the method {cls.__name__} brings no head of its own")
+        """The method's own head from the `recipe` (plain JSON) that the head carries and a model folder stores."""
+        raise TypeError(f"the method {cls.__name__} has no head of its own")
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
         """Parameters by the name of their learning rate."""
@@ -98,12 +109,8 @@ class Method(nn.Module):
         }
 
     def clean_features(self, batch: Batch) -> Features:
-        """Features of the weak view (squash-resize and flip), kept ones where there are any."""
-        flip = self.source.views.flips(batch.keys, 0, "clean")
-        if self.source.cache is not None:
-            return self.source.cache.read(batch.rows, flip)
-        assert batch.images is not None
-        return self.source.of(self.source.views.weak(batch.images, flip))[0]
+        """Features of the weak view (squash-resize and flip)."""
+        return self.source.clean(batch.rows, batch.images, self.source.views.flips(batch.keys, "clean"))
 
     def logits(self, features: Features) -> Tensor:
         """The network's answer in full precision, (B, L)."""
@@ -114,28 +121,35 @@ class Method(nn.Module):
         """The observed labels of the batch's images, (B, L) int8."""
         return self.problem.observed[batch.rows]
 
+    def share(self, batch: Batch) -> BatchShare:
+        """How much each image of the batch counts, over all processes."""
+        return BatchShare(batch.weight, self.problem.processes)
+
     @property
     def wants_images(self) -> bool:
-        """Whether a step looks at pixels: always, unless kept features are enough."""
+        """Whether a step needs pixels: always, unless cached features are enough."""
         return self.needs_images or self.source.cache is None
 
     def phase(self, epoch: int) -> str:
-        """Names what a step does in this epoch: steps of one name are the same operations on other data."""
+        """A name for what steps do in this epoch: steps of the same phase run the same operations on other data."""
         return "step"
 
     def begin_epoch(self, epoch: int) -> None:
-        """Called before each epoch (and again when a run resumes inside one: derive, do not count)."""
+        """Called before each epoch, and again when a run resumes inside one: derive state here, do not count."""
 
-    def step(self, batch: Batch) -> dict[str, Tensor]:
+    def head_replaced(self) -> None:
+        """Called when the network's head was given the weights of a model: copy again what copies it."""
+
+    def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """One iteration; returns the named losses, detached."""
-        raise TypeError(f"the method {type(self).__name__} defines no step")
+        raise TypeError(f"the method {type(self).__name__} does not define a step")
 
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know of how the method was set up, one sentence each."""
+        """What a person should know about how the method was set up, one sentence each."""
         return ()
 
     def estimates(self) -> Tensor | None:
-        """The method's own estimate of all training labels, (N, L) in [0, 1]; None where it keeps none."""
+        """The method's own estimate of all training labels, (N, L) in [0, 1]; None if it keeps none."""
         return None
 
 
@@ -143,10 +157,10 @@ class LossMethod(Method):
     """A method that is only a loss on the logits of the clean view."""
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """Named terms that are summed: logits (B, L) float, observed (B, L) int8. Weight images by `batch.weight`."""
-        raise TypeError(f"the method {type(self).__name__} defines no losses")
+        """Named terms to be summed: logits (B, L) float, observed (B, L) int8. Weight images by `batch.weight`."""
+        raise TypeError(f"the method {type(self).__name__} does not define losses")
 
-    def step(self, batch: Batch) -> dict[str, Tensor]:
+    def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         terms = self.losses(self.logits(self.clean_features(batch)), self.observed(batch), batch)
-        self.optimiser.step(torch.stack(list(terms.values())).sum())
+        optimiser.step(torch.stack(list(terms.values())).sum())
         return {name: value.detach() for name, value in terms.items()}

@@ -66,10 +66,10 @@ def bench_data(
             yield look(images, keys[int(chosen[0]) : int(chosen[-1]) + 1])
 
     def weak(images: Tensor, key: Tensor) -> Tensor:
-        return views.weak(images, views.flips(key, 0, "weak"))
+        return views.weak(images, views.flips(key, "weak"))
 
     def strong(images: Tensor, key: Tensor) -> Tensor:
-        return views.strong(images, views.flips(key, 0, "weak"), key, 0)
+        return views.strong(images, views.flips(key, "weak"), key)
 
     speeds: dict[str, float] = {}
     speeds["Pillow, one core"] = rate(lambda: (plain(path, size) for path in paths))

@@ -14,13 +14,14 @@ from random import Random
 import torch
 from torch import Tensor
 
+from scob.algorithm.batch_share import BatchShare
 from scob.algorithm.estimator import Estimator
 from scob.algorithm.ipt import InstancePriorityTree
 from scob.algorithm.losses import l_class
 from scob.algorithm.masks import MaskBank
 from scob.draws import uniform
 from scob.errors import UserError
-from scob.model.row_tables import RowPlace
+from scob.model.row_tables import RowStorage
 
 GRIDS = ((28, 28), (14, 14))
 CAPACITY, DIMENSION = 80, 512
@@ -45,14 +46,14 @@ class Scale:
 class SimulatedStep:
     """The tables of a run of that size and the part of a step that touches them."""
 
-    def __init__(self, images: int, classes: int, batch: int, place: RowPlace) -> None:
+    def __init__(self, images: int, classes: int, batch: int, place: RowStorage) -> None:
         self.images, self.classes, self.batch = images, classes, batch
         keys = torch.arange(images + 1)
         self.observed = torch.zeros(images + 1, classes, dtype=torch.int8)
         own = keys % classes
         self.observed.scatter_(1, own[:, None], 1)
         self.own = own
-        self.estimator = Estimator(self.observed, keys, 0, place=place)
+        self.estimator = Estimator(self.observed, keys, 0, storage=place)
         self.bank = MaskBank(images, GRIDS, None, place)
         self.tree = InstancePriorityTree(classes, CAPACITY, DIMENSION, images)
         self.weight = torch.full((batch,), 1 / batch)
@@ -66,7 +67,7 @@ class SimulatedStep:
         chosen = torch.where(rows < self.images, self.own[rows], -1)
         logits = uniform(rows, number, self.classes).requires_grad_()
         estimated = self.estimator.rows(rows)
-        loss = l_class(logits.sigmoid(), estimated.sigmoid(), self.observed[rows], 1.5, self.weight)
+        loss = l_class(logits.sigmoid(), estimated.sigmoid(), self.observed[rows], 1.5, BatchShare(self.weight))
         torch.autograd.backward(loss)
         features = torch.nn.functional.normalize(uniform(rows, number + 1, DIMENSION), dim=1)
         self.tree.insert(chosen, logits.detach()[:, 0].sigmoid(), rows, features)
@@ -89,7 +90,7 @@ class SimulatedStep:
         return sum(t.nbytes for name, t in self.tree.named_buffers() if name != "home")
 
 
-def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Sequence[RowPlace]) -> list[Scale]:
+def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Sequence[RowStorage]) -> list[Scale]:
     """Time a step at each size (images, classes) by the clock and by what the processor spent on it.
 
     The sizes take turns, step by step, so that the machine's changes of pace reach all of them alike, and none finds
@@ -147,7 +148,7 @@ def bench_scale(
                 need = count * (13 * kinds + 143)
                 kind = "host" if need < left else "disk"
                 left -= need if kind == "host" else 0
-                places.append(RowPlace(kind, Path(temporary) / f"{count}-{kinds}"))
+                places.append(RowStorage(kind, Path(temporary) / f"{count}-{kinds}"))
             found[what] = measure(sizes, batch, steps, places)
     return found
 

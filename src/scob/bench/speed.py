@@ -18,9 +18,10 @@ from scob.model.backbone import Features
 from scob.model.features import autocast
 from scob.model.fold import fast_copy
 from scob.parallel import Processes, start
-from scob.training.build import Data, build
+from scob.training.build import build
+from scob.training.loop import Training
+from scob.training.run_data import Data
 from scob.training.run_folder import RunFolder
-from scob.training.train import Training
 
 CLASSES = 20
 
@@ -99,7 +100,7 @@ def time_training(config: Config, data: Data, processes: Processes, repeats: int
     """Images a second of whole training steps, augmentation and everything else included."""
     with tempfile.TemporaryDirectory() as folder:
         experiment = build(config, data, processes, folder=Path(folder))
-        training = Training(experiment, RunFolder(Path(folder)), lambda event, facts: None)
+        training = Training(experiment, RunFolder(Path(folder)))
         experiment.method.train()
         epoch = 0
         batches = training.batches(epoch, 0)
@@ -121,8 +122,7 @@ def time_training(config: Config, data: Data, processes: Processes, repeats: int
             one()
         _wait(processes.device)
         seconds = time.perf_counter() - began
-        if training.tracker is not None:
-            training.tracker.finish()
+        training.close()
     return repeats * config.train.batch / seconds
 
 

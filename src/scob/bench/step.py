@@ -174,7 +174,7 @@ def measure_step(experiment: Experiment, repeats: int) -> Row:
     e.method.begin_epoch(0)
     batches = [with_images(e, number) for number in range(e.plan.steps)]
     turn = iter(batches * (repeats + 10))
-    e.method.step(next(turn))  # Adam's state and the constants of the views are made once
+    e.method.step(next(turn), e.optimiser)  # Adam's state and the constants of the views are made once
     images, backwards = [0], [0]
 
     def forward(module: Any, inputs: tuple[Tensor, ...], maps: Any) -> None:
@@ -186,12 +186,14 @@ def measure_step(experiment: Experiment, repeats: int) -> Row:
     seen = e.source.fast or e.network.backbone
     with seen.register_forward_hook(forward):
         batch = next(turn)
-        waits = count_waits(lambda: e.method.step(batch), device)
+        waits = count_waits(lambda: e.method.step(batch, e.optimiser), device)
     return {
         "backbone_forwards": images[0] / len(batch.rows),
         "backbone_backwards": backwards[0],
         "synchronisations": waits,
-        "milliseconds": round(1000 * median_seconds(lambda: e.method.step(next(turn)), device, repeats, 2), 2),
+        "milliseconds": round(
+            1000 * median_seconds(lambda: e.method.step(next(turn), e.optimiser), device, repeats, 2), 2
+        ),
     }
 
 
@@ -201,7 +203,7 @@ def with_images(experiment: Experiment, number: int) -> Batch:
     planned = next(e.plan.epoch(0, skip=number))
     batch = to_device(planned, 0, number, e.processes.device)
     if e.method.wants_images:
-        batch.images = e.feeds["train"].fetch(np.minimum(planned.rows, e.plan.count - 1))
+        batch.images = e.inputs.feeds["train"].fetch(np.minimum(planned.rows, e.plan.count - 1))
         if e.method.needs_positives:
-            batch.positive_images = e.feeds["train"].fetch(planned.positives)
+            batch.positive_images = e.inputs.feeds["train"].fetch(planned.positives)
     return batch

@@ -34,7 +34,7 @@ def compare(
     from scob.studies.compare import NAME
     from scob.studies.compare import compare as run
     from scob.studies.reproduce.registry import settings_for
-    from scob.training.train import Interrupted
+    from scob.training.stopping import Interrupted
 
     for folder in methods_folder or []:
         methods.register_folder(folder)

@@ -38,7 +38,7 @@ def demo(
         for live in current:
             live.stop()
         title = METHODS[method] if seeds == 1 else f"{METHODS[method]}, seed {seed}"
-        current[:] = [Live(config, title).__enter__()]
+        current[:] = [Live(title).__enter__()]
         return current[0]
 
     try:

@@ -1,21 +1,18 @@
-"""A run as it goes: a bar with the named losses, images a second and time left, and a line an epoch."""
+"""A run on the terminal: a bar with the losses, images per second and time left, and one line per epoch."""
 
 from types import TracebackType
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from scob.cli.console import err, escape
-from scob.config import Config
-
-QUIET = {"kind", "step", "epoch", "rate", "steps", "images_per_second"}
+from scob.training import events
 
 
 class Live:
-    """A report (see `scob.experiment.Report`) that draws on stderr."""
+    """A listener that draws a run's events on stderr."""
 
-    def __init__(self, config: Config, title: str = "") -> None:
-        self.config, self.title = config, title or config.method
+    def __init__(self, title: str) -> None:
+        self.title = title
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -41,36 +38,40 @@ class Live:
         """Leave the terminal as it was."""
         self.bar.stop()
 
-    def __call__(self, event: str, facts: dict[str, Any]) -> None:
-        if event == "calibrating":
-            self._say(f"re-estimating BatchNorm on {facts['images']:,} training images")
-        elif event == "caching":
-            self._say(f"computing clean features of {facts['images']:,} images ({facts['split']})")
-        elif event == "continued":
-            said = f"goes on from the model: {len(facts['kept'])} classes kept"
-            for word, names in {"new": facts["new"], "left behind": facts["left"]}.items():
-                said += f"; {word}: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
-            self._say(escape(said))
-        elif event == "damaged":
-            self._say(f"[yellow]falling back to an older checkpoint:[/] {escape(str(facts['message']))}")
-        elif event == "true masks":
-            self._say(
-                f"{facts['with segmentation']:,} of {facts['images']:,} images have a segmentation; the rest use CAMs"
-            )
-        elif event in ("note", "remark"):
-            self._say(escape(str(facts["message"])))
-        elif event == "start":
-            total = facts["steps"] * facts["config"].train.epochs
-            self.task = self.bar.add_task(self.title, total=total, completed=facts["step"], facts="")
-        elif event == "step" and self.task is not None:
-            losses = " ".join(f"{k} {v:.4f}" for k, v in facts.items() if k not in QUIET and isinstance(v, float))
-            shown = f"{losses}  {facts['images_per_second']:.0f} images/s"
-            self.bar.update(self.task, completed=facts["step"], total=facts["steps"], facts=shown)
-        elif event == "epoch":
-            measured = "  ".join(
-                f"{k} {v:.2f}" for k, v in facts.items() if k.startswith("mAP") and isinstance(v, float)
-            )
-            self._say(f"epoch {facts['epoch'] + 1}/{facts['epochs']}  {measured}  {facts['seconds']:.1f} s")
+    def __call__(self, event: events.Event) -> None:
+        match event:
+            case events.Calibrating(images):
+                self._say(f"re-estimating BatchNorm on {images:,} training images")
+            case events.CachingFeatures(split, images):
+                self._say(f"computing clean features of {images:,} images ({split})")
+            case events.ContinuedFrom():
+                self._say(escape(_continued(event)))
+            case events.CheckpointDamaged(message):
+                self._say(f"[yellow]falling back to an older checkpoint:[/] {escape(message)}")
+            case events.ReadTrueMasks(segmented, images):
+                self._say(f"{segmented:,} of {images:,} images have a segmentation; the others use CAMs")
+            case events.Note(message):
+                self._say(escape(message))
+            case events.Started(step, steps):
+                self.task = self.bar.add_task(self.title, total=steps, completed=step, facts="")
+            case events.StepLogged() if self.task is not None:
+                losses = " ".join(f"{name} {value:.4f}" for name, value in event.losses.items())
+                facts = f"{losses}  {event.images_per_second:.0f} images/s"
+                self.bar.update(self.task, completed=event.step, total=event.steps, facts=facts)
+            case events.EpochMeasured():
+                measured = "  ".join(
+                    f"{name} {value:.2f}"
+                    for name, value in event.measured.items()
+                    if name.startswith("mAP") and value is not None
+                )
+                self._say(f"epoch {event.epoch + 1}/{event.epochs}  {measured}  {event.seconds:.1f} s")
 
     def _say(self, text: str) -> None:
         self.bar.console.print(f"[dim]{escape(self.title)}[/] {text}", highlight=False)
+
+
+def _continued(event: events.ContinuedFrom) -> str:
+    said = f"continues from the model: {len(event.kept)} classes kept"
+    for word, names in {"new": event.new, "dropped": event.dropped}.items():
+        said += f"; {word}: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
+    return said

@@ -2,9 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from scob.training import events
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +40,7 @@ def reproduce(
     from scob.errors import UserError
     from scob.studies.reproduce.registry import REPRODUCTIONS
     from scob.studies.reproduce.registry import reproduce as make
-    from scob.training.train import Interrupted
+    from scob.training.stopping import Interrupted
 
     if show or not name:
         list_all()
@@ -56,7 +59,7 @@ def reproduce(
                 written = make(
                     each, data, out=out, backbone=backbone or None, seeds=seeds, epochs=epochs, config=config,
                     overrides=settings or [], paper_parity=paper_parity, backbone_files=files,
-                    only_methods=[m for m in methods.split(",") if m], report=display,
+                    only_methods=[m for m in methods.split(",") if m], listen=display,
                 )  # fmt: skip
             except Interrupted as stop:
                 err.print("Stopped; what is done is kept: the same command goes on from here.", highlight=False)
@@ -128,21 +131,24 @@ class Display:
     def __exit__(self, *error: Any) -> None:
         self.bar.__exit__(*error)
 
-    def __call__(self, event: str, facts: dict[str, Any]) -> None:
-        """A report of `scob.training` or of the lab."""
-        if event == "plan":
-            self.total, self.number = facts["runs"], 0
-        elif event in ("run", "reused"):
-            self.number += 1
-            what = f"{self.number}/{self.total} {facts['name']}"
-            self.bar.update(self.task, description=what, total=None, completed=0, mAP="")
-            self.line(what + (", reused" if event == "reused" else ""))
-        elif event == "step":
-            self.bar.update(self.task, completed=facts["step"], total=facts["steps"])
-        elif event == "epoch" and facts.get("mAP") is not None:
-            self.bar.update(self.task, mAP=f"epoch {facts['epoch'] + 1}: mAP {facts['mAP']:.1f}")
-        elif event in ("damaged", "note", "remark"):
-            self.line(str(facts["message"]))
+    def __call__(self, event: "events.Event") -> None:
+        """Listen to a study and its runs."""
+        from scob.training import events
+
+        match event:
+            case events.RunsPlanned(runs):
+                self.total, self.number = runs, 0
+            case events.RunBegins(name, reused):
+                self.number += 1
+                what = f"{self.number}/{self.total} {name}"
+                self.bar.update(self.task, description=what, total=None, completed=0, mAP="")
+                self.line(what + (", reused" if reused else ""))
+            case events.StepLogged(step, steps):
+                self.bar.update(self.task, completed=step, total=steps)
+            case events.EpochMeasured(epoch=epoch, measured={"mAP": float(mean)}):
+                self.bar.update(self.task, mAP=f"epoch {epoch + 1}: mAP {mean:.1f}")
+            case events.CheckpointDamaged(message) | events.Note(message):
+                self.line(message)
 
     def line(self, text: str) -> None:
         from scob.cli.console import escape

@@ -39,9 +39,12 @@ def train(
 ) -> None:
     """Train one method; everything it leaves is in the run folder."""
     from scob.cli.live import Live
-    from scob.training.prepare import DEFAULT_BACKBONE, continuing, next_commands, prepare
+    from scob.training.continuation import continuing
+    from scob.training.prepare import DEFAULT_BACKBONE, next_commands, prepare
+    from scob.training.resume import resume_config
     from scob.training.run_folder import RunFolder
-    from scob.training.train import Interrupted, resume_config
+    from scob.training.stopping import Interrupted
+    from scob.training.train import Shared
     from scob.training.train import train as run
 
     words = settings or []
@@ -84,15 +87,15 @@ def train(
         if init is not None:
             RunFolder(folder).check_free()
             config = continuing(config, init, folder, [word for word in words if "=" in word])
-    with Live(config) as live:
+    with Live(config.method) as live:
         try:
-            summary = run(
+            finished = run(
                 config,
                 folder,
                 resume=resume is not None,
-                report=live,
-                data=prepared.data if prepared is not None else None,
                 init=init,
+                listen=live,
+                shared=Shared(prepared.data if prepared is not None else None),
             )
         except Interrupted as stop:
             live.stop()
@@ -102,7 +105,7 @@ def train(
                 err.print(escape(again if begun else "Stopped before anything was begun."), soft_wrap=True)
             raise typer.Exit(stop.code) from None
     if speaks():
-        show(summary, folder, next_commands(folder))
+        show(finished.summary, folder, next_commands(folder))
 
 
 def speaks() -> bool:

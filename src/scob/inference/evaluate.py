@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,11 +16,9 @@ from scob.config import Config
 from scob.data.feed import Feed
 from scob.data.readers import open_complete, splits_of
 from scob.data.split import ReadOptions, Split
-from scob.data.views import Views
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
 from scob.inference import plots
-from scob.model.features import FeatureSource, resolve_precision
 from scob.model.network import Network
 from scob.parallel import Processes, start
 from scob.training import metrics
@@ -29,7 +26,7 @@ from scob.training.find_model import find_model
 from scob.training.metrics import Evaluation
 from scob.training.model_folder import ModelCard, load_network
 from scob.training.run_folder import RunFolder
-from scob.training.scoring import score_images
+from scob.training.scoring import model_source, score_images
 
 Progress = Callable[[int, int], None]
 
@@ -112,7 +109,7 @@ def scores_of(
 ) -> Tensor:
     """Probabilities (N, L) of a split's images on the CPU, each image scored by exactly one process."""
     processes = processes or Processes()
-    source = feature_source(network, card, processes.device)
+    source = model_source(network, card, processes.device)
     done = 0
 
     def tell(count: int) -> None:
@@ -122,13 +119,7 @@ def scores_of(
             progress(min(len(split), done * processes.count), len(split))
 
     with Feed(split, card.size, processes.device, workers, cache, skip_bad=skip_bad) as feed:
-        return score_images(network, source, feed, len(split), batch, mirror, processes, tell)
-
-
-def feature_source(network: Network, card: ModelCard, device: torch.device) -> FeatureSource:
-    """The clean views a model folder was made for."""
-    views = Views(card.size, card.mean, card.std)
-    return FeatureSource(network.backbone, views, resolve_precision(device, "auto"))
+        return score_images(network, source, feed, batch, mirror, processes, tell)
 
 
 def write_evaluation(

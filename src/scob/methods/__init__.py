@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scob.algorithm.method import LossMethod, Method, Problem
+from scob.algorithm.method import LossMethod, Method, Optimiser, Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, explain
 from scob.errors import UserError, nearest
@@ -19,7 +19,9 @@ __all__ = [
     "Batch",
     "LossMethod",
     "Method",
+    "Optimiser",
     "Problem",
+    "class_for",
     "find",
     "names",
     "register",
@@ -83,6 +85,13 @@ def find(name: str) -> type[Method]:
     if name not in _found:
         raise UserError(f"there is no method {name!r}.{nearest(name, _found)} Known: {', '.join(names())}")
     return _found[name]
+
+
+def class_for(config: Config) -> type[Method]:
+    """The class that trains a configuration. Contrast of whole images (Tab. 4) has a class of its own."""
+    from scob.methods.image_contrast import KINDS, ImageLevelContrast
+
+    return ImageLevelContrast if config.method == "scob" and config.scob.contrast in KINDS else find(config.method)
 
 
 def settings_of(config: Config, name: str) -> Section:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from scob.algorithm.losses import bce
-from scob.algorithm.method import Batch, LossMethod
+from scob.algorithm.method import LossMethod
+from scob.algorithm.sampling import Batch
 from scob.config import Section, setting
 
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from scob.algorithm.method import Batch, Problem
+from scob.algorithm.method import Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.memory import Remembering
 from scob.methods.partial_bce import PartialBceSettings, partial_bce

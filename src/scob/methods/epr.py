@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from scob.algorithm.losses import bce_observed, counted_once, expected_positive_loss, expected_positives
-from scob.algorithm.method import Batch, LossMethod
+from scob.algorithm.losses import bce_observed, expected_positive_loss, expected_positives
+from scob.algorithm.method import LossMethod
+from scob.algorithm.sampling import Batch
 from scob.config import Section, setting
 
 
@@ -30,12 +31,10 @@ class ExpectedPositives(LossMethod):
     capturable = True
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
-        p = logits.sigmoid()
-        k_hat = expected_positives(p, batch.weight, self.problem.processes.collect)
-        # Every process holds the whole constraint, whose gradient reaches its own images: as in Eq. 11.
-        constraint = expected_positive_loss(k_hat, self.problem.k, p.shape[1])
-        constraint = counted_once(constraint, 1 / self.problem.processes.count)
+        p, share = logits.sigmoid(), self.share(batch)
+        # As in Eq. 11, every process computes the whole constraint, and its gradient reaches its own images.
+        constraint = expected_positive_loss(expected_positives(p, share), self.problem.k, p.shape[1])
         return {
             "observed": bce_observed(p, observed, batch.weight),
-            "expected": self.settings.strength * constraint,
+            "expected": self.settings.strength * share.counted_once(constraint),
         }

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from scob.algorithm.method import Batch, LossMethod, Problem
+from scob.algorithm.method import LossMethod, Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.entries import absent_cost, over_images, present_cost
 from scob.model.features import FeatureSource

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scob.algorithm.method import Batch, LossMethod, Problem
+from scob.algorithm.method import LossMethod, Optimiser, Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config
 from scob.model.features import FeatureSource
 from scob.model.network import Network
@@ -34,13 +35,13 @@ class Remembering(LossMethod):
         """The answers to the batch's images, (B, L)."""
         return self.logits(self.clean_features(batch))
 
-    def step(self, batch: Batch) -> dict[str, Tensor]:
+    def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         if batch.epoch and batch.step == batch.epoch * self.problem.steps_per_epoch:
             with torch.no_grad():
                 self.review(batch.epoch)
         logits = self.logits_of_step(batch)
         terms = self.losses(logits, self.observed(batch), batch)
-        self.optimiser.step(torch.stack(list(terms.values())).sum())
+        optimiser.step(torch.stack(list(terms.values())).sum())
         gather = self.problem.processes.gather
         self.remembered[gather(batch.rows)] = gather(logits.detach())
         return {name: value.detach() for name, value in terms.items()}

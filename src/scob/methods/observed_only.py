@@ -9,7 +9,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from scob.algorithm.losses import bce_observed
-from scob.algorithm.method import Batch, LossMethod
+from scob.algorithm.method import LossMethod
+from scob.algorithm.sampling import Batch
 
 
 class ObservedOnly(LossMethod):

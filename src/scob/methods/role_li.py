@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.method import Batch
+from scob.algorithm.sampling import Batch
 from scob.config import Config, ModelSettings, Section, setting
+from scob.labels import Labels
 from scob.methods.role import Role
 from scob.model.backbone import Features
 from scob.model.heads import Grids, Keep, SmtHead, build_head, pool
@@ -61,9 +62,7 @@ class LinearInitialisedRole(Role):
     settings: RoleLiSettings
 
     @classmethod
-    def build_head(
-        cls, channels: tuple[int, int], grids: Grids, config: Config, problem_hint: Mapping[str, Any]
-    ) -> nn.Module | None:
+    def build_head(cls, channels: tuple[int, int], grids: Grids, config: Config, observed: Labels) -> nn.Module | None:
         return None if config.model.head == "linear" else LinearFirstHead(channels, grids, config.model)
 
     @classmethod

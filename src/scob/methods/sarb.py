@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.method import Batch, Problem
+from scob.algorithm.method import Optimiser, Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.draws import seed_key, uniform
 from scob.methods.partial_bce import partial_bce
@@ -116,7 +117,7 @@ class Sarb(Structured):
         where = open_ & (drawn == drawn.amax(dim=1, keepdim=True))
         return blend(nodes, centres.to(nodes.dtype), where, self.shares[1].sigmoid()), where
 
-    def step(self, batch: Batch) -> dict[str, Tensor]:
+    def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         s, observed, real = self.settings, self.observed(batch), batch.weight > 0
         gather = self.problem.processes.gather
         if batch.step == batch.epoch * self.problem.steps_per_epoch:
@@ -137,7 +138,7 @@ class Sarb(Structured):
             if s.prototype and blends:
                 made, where = self.with_prototype(nodes, observed, real, batch.keys)
                 named["prototype"] = self.blended_loss(made, observed, where, self.shares[1].sigmoid(), batch)
-        self.optimiser.step(torch.stack(list(named.values())).sum())
+        optimiser.step(torch.stack(list(named.values())).sum())
         if s.prototype:
             present = gather((observed == 1) & real[:, None])
             draw = uniform(gather(batch.keys), seed_key(self.problem.seed, "empty centres"), s.prototypes)

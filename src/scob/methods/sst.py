@@ -20,7 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scob.algorithm.method import Batch, Problem
+from scob.algorithm.method import Optimiser, Problem
+from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.entries import absent_cost, present_cost
 from scob.methods.partial_bce import partial_bce
@@ -155,11 +156,11 @@ class Sst(Structured):
                 named["cross"] = partial_bce(logits, torch.where(found, 1, observed), batch.weight, s)
         return named
 
-    def step(self, batch: Batch) -> dict[str, Tensor]:
+    def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         features = self.clean_features(batch)
         with autocast(features[0].device, self.source.precision):
             nodes = self.head.represent(features)
             logits = self.network.classifier(self.head.relate(nodes)).float()
             named = self.terms(nodes, logits, self.observed(batch), batch)
-        self.optimiser.step(torch.stack(list(named.values())).sum())
+        optimiser.step(torch.stack(list(named.values())).sum())
         return {name: value.detach() for name, value in named.items()}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from scob.config import Config, Section, setting
+from scob.labels import Labels
 from scob.methods.partial_bce import PartialBce, PartialBceSettings
 from scob.methods.semantics import company, read_vectors
 from scob.model.backbone import Features
@@ -133,18 +134,16 @@ class Semantic(PartialBce):
         raise TypeError(f"the method {cls.__name__} defines no head")
 
     @classmethod
-    def build_head(
-        cls, channels: tuple[int, int], grids: Grids, config: Config, problem_hint: Mapping[str, Any]
-    ) -> nn.Module:
+    def build_head(cls, channels: tuple[int, int], grids: Grids, config: Config, observed: Labels) -> nn.Module:
         from scob import methods
 
         recipe = methods.settings_of(config, cls.name).model_dump(mode="json")
-        vectors = read_vectors(Path(recipe["vectors"]), problem_hint["classes"]) if recipe["vectors"] else None
+        vectors = read_vectors(Path(recipe["vectors"]), observed.classes) if recipe["vectors"] else None
         recipe |= {key: recipe[key] or 2 * config.model.width for key in ("joint", "hidden") if key in recipe}
-        recipe |= {"classes": len(problem_hint["classes"])}
+        recipe |= {"classes": len(observed.classes)}
         if vectors is not None:
             recipe["vector_size"] = vectors.shape[1]
-        return cls.make_head(channels, recipe, company(problem_hint["observed"]), vectors)
+        return cls.make_head(channels, recipe, company(observed), vectors)
 
     @classmethod
     def rebuild_head(cls, channels: tuple[int, int], grids: Grids, recipe: Mapping[str, Any]) -> nn.Module:

@@ -11,7 +11,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from scob.algorithm.method import Batch, LossMethod
+from scob.algorithm.method import LossMethod
+from scob.algorithm.sampling import Batch
 from scob.config import Section, setting
 from scob.methods.entries import absent_cost, over_images, present_cost
 

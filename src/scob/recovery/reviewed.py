@@ -99,7 +99,7 @@ def run_above(folder: Path) -> Path | None:
 def own_labels(run: RunFolder) -> tuple[tuple[str, ...], dict[str, dict[str, int]], Path | None]:
     """Classes of a run, what it knows by the file of each image (nothing, if they are not files), and its folder."""
     from scob.recovery.exchange import image_paths
-    from scob.training.build import listed_images
+    from scob.training.run_data import listed_images
 
     config, labels = run.read_config(), run.labels()
     files = image_paths(listed_images(config)) or {}

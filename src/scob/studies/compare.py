@@ -16,8 +16,7 @@ from scob.parallel import Processes, start
 from scob.studies.reproduce.lab import Lab, Outcome
 from scob.studies.reproduce.report import SHARE_TITLE, Column, Report, closed_share, spread, write_report
 from scob.studies.reproduce.variants import Variant
-from scob.training.build import Report as Tell
-from scob.training.build import silent
+from scob.training.events import Listener, RunsPlanned, silent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +37,7 @@ def compare(
     config: Config,
     out: Path,
     seeds: int = 1,
-    report: Tell = silent,
+    listen: Listener = silent,
     top: int = 0,
     processes: Processes | None = None,
 ) -> list[dict[str, Any]]:
@@ -54,11 +53,11 @@ def compare(
     for name in wanted:
         methods.settings_of(config, methods.find(name).name)
     processes = processes or start(config.train.device)
-    lab = Lab(config.model_dump(mode="json"), out, seeds, processes, report)
+    lab = Lab(config.model_dump(mode="json"), out, seeds, processes, listen)
     lab.need_reported_split("a comparison")
     first_runs = len(wanted)
     more = min(first_runs, top + 2) if top else first_runs
-    report("plan", {"runs": first_runs + (seeds - 1) * more})
+    listen(RunsPlanned(first_runs + (seeds - 1) * more))
     with closing(lab):
         found: dict[str, list[Outcome]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
         chosen = wanted

@@ -22,11 +22,14 @@ from scob.inference.explain import pair_maps
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.model.backbone import Features
 from scob.model.features import autocast
-from scob.parallel import Processes, start
+from scob.parallel import start
 from scob.presets import packaged_config
-from scob.training.build import Data, Experiment, Report, Sight, load_data, look, silent
+from scob.training.build import Experiment
+from scob.training.events import Listener, silent
+from scob.training.inputs import open_inputs
 from scob.training.metrics import recovery_metrics
-from scob.training.train import train
+from scob.training.run_data import load_data
+from scob.training.train import Shared, train
 
 METHODS = {
     "an": "Assume negative",
@@ -82,80 +85,65 @@ def demo(
     out: Path,
     seeds: int = 1,
     overrides: Iterable[str] = (),
-    report_of: Callable[[str, int, Config], Report] | None = None,
+    listener_of: Callable[[str, int, Config], Listener] | None = None,
 ) -> Demo:
-    """Train all the rows on each seed's observed labels; write results.json and report.html under `out`."""
+    """Train all rows on each seed's observed labels; write results.json and report.html under `out`.
+
+    `listener_of` gives a listener for each run, by method, seed and settings.
+    """
     from scob.studies.demo_report import page
 
     words = list(overrides)
-    found = Demo(demo_config(0, words))
-    processes = start(found.config.train.device)
+    results = Demo(demo_config(0, words))
+    processes = start(results.config.train.device)
     for seed in range(seeds):
         config = demo_config(seed, words)
         data = load_data(config)
-        sight = look(config, data, processes)
+        shared = Shared(data, processes, open_inputs(config, data, processes))
         for method in METHODS:
-            report = report_of(method, seed, config) if report_of is not None else silent
-            run_method(found, config, method, seed, data, sight, processes, out, report)
-    write_atomically(out / "results.json", json.dumps(found.to_json(), indent=1))
-    write_atomically(out / "report.html", page(found))
-    return found
+            listen = listener_of(method, seed, config) if listener_of is not None else silent
+            run_method(results, method, seed, shared, out, listen)
+    write_atomically(out / "results.json", json.dumps(results.to_json(), indent=1))
+    write_atomically(out / "report.html", page(results))
+    return results
 
 
-def run_method(
-    found: Demo,
-    config: Config,
-    method: str,
-    seed: int,
-    data: Data,
-    sight: Sight,
-    processes: Processes,
-    out: Path,
-    report: Report,
-) -> None:
+def run_method(results: Demo, method: str, seed: int, shared: Shared, out: Path, listen: Listener) -> None:
     """One row of one seed."""
+    data = shared.data
+    assert data is not None
     head = "cnn" if method in ("an", "role") else "smt"
-    tree = merge(config.model_dump(), {"model": {"head": head}, "method": method.removesuffix("-smt")})
-    config = resolve(tree, "the demo", methods.section_names())
-    if method == "full":  # the same images, every label of them
-        kept = {name: row for row, name in enumerate(data.drawn.images)}
-        rows = [kept[name] for name in data.train.labels.images]
-        observed = data.drawn.select(rows)
-        data = replace(data, observed=data.train.labels)
-    else:
-        observed = data.observed
-    seen: dict[str, Any] = {}
-
-    def listen(event: str, facts: dict[str, Any]) -> None:
-        if event == "scores":
-            seen.update(facts)
-        report(event, facts)
-
-    summary = train(
-        config, out / "runs" / f"{method}-{seed}", report=listen, data=data, processes=processes, sight=sight
-    )
-    recovered = recovery_metrics(seen["train"], observed.values, data.train.labels.values)
-    at = summary["evaluation"]["at_threshold"]
+    words = {"model": {"head": head}, "method": method.removesuffix("-smt")}
+    seeded = merge(results.config.model_dump(), {"labels": {"seed": seed}, "train": {"seed": seed}})
+    config = resolve(merge(seeded, words), "the demo", methods.section_names())
+    observed = data.observed
+    if method == "full":  # the same images with all of their labels
+        shared = replace(shared, data=replace(data, observed=data.train.labels))
+    run = train(config, out / "runs" / f"{method}-{seed}", listen=listen, shared=shared)
+    assert run.experiment is not None
+    scores = run.scores("train")
+    recovered = recovery_metrics(scores, observed.values, data.train.labels.values)
+    evaluation = run.summary["evaluation"]
+    at = evaluation["at_threshold"]
     row = (
-        summary["evaluation"]["mAP"], at["OF1"], at["CF1"],
+        evaluation["mAP"], at["OF1"], at["CF1"],
         recovered.average_precision, recovered.precision, recovered.recall,
     )  # fmt: skip
     for column, value in zip(COLUMNS, row, strict=True):
-        found.values.setdefault(method, {}).setdefault(column, []).append(float(value))
+        results.values.setdefault(method, {}).setdefault(column, []).append(float(value))
     if seed == 0:
-        found.curves[method] = summary["curve"]
-        found.per_class[method] = summary["evaluation"]["per_class"]
+        results.curves[method] = run.curve
+        results.per_class[method] = evaluation["per_class"]
         if method == "scob":
-            experiment = seen["experiment"]
-            found.pictures = gallery(experiment, observed, seen["train"].numpy())
-            found.pointing = pointing_game(experiment, observed)
+            results.pictures = gallery(run.experiment, observed, scores.numpy())
+            results.pointing = pointing_game(run.experiment, observed)
 
 
 @torch.no_grad()
 def clean_features(experiment: Experiment, rows: NDArray[np.int64]) -> Features:
     """Features of the clean, unflipped views of training rows."""
     source = experiment.source
-    pictures = experiment.feeds["train"].fetch(rows)
+    pictures = experiment.inputs.feeds["train"].fetch(rows)
     return source.of(source.views.weak(pictures, torch.zeros(len(rows), dtype=torch.bool, device=pictures.device)))[0]
 
 

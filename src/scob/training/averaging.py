@@ -4,24 +4,23 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scob.model.network import follow
-from scob.training.build import Experiment
 
 
 class Average:
-    """An exponential moving average of the trained weights of the network, for evaluation."""
+    """An exponential moving average of a network's trained weights, for evaluation. `decay` 0 keeps none."""
 
-    def __init__(self, experiment: Experiment) -> None:
-        self.decay = experiment.config.train.ema
-        self.live: list[Tensor] = [p for p in experiment.network.parameters() if p.requires_grad]
-        self.kept = [p.detach().clone() for p in self.live] if self.decay else []
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.live: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
+        self.averages = [p.detach().clone() for p in self.live] if decay else []
 
     def follow(self, step: int) -> None:
-        """Move towards the live weights; early on by the plain mean of what there was."""
+        """Move towards the live weights; the first steps are averaged more evenly."""
         if self.decay:
-            follow(self.kept, self.live, min(self.decay, (1 + step) / (10 + step)))
+            follow(self.averages, self.live, min(self.decay, (1 + step) / (10 + step)))
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -31,7 +30,7 @@ class Average:
             return
         own = [p.detach().clone() for p in self.live]
         with torch.no_grad():
-            torch._foreach_copy_(self.live, self.kept)
+            torch._foreach_copy_(self.live, self.averages)
         try:
             yield
         finally:

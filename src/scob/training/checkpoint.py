@@ -1,8 +1,12 @@
-"""Checkpoints that survive a kill at any instruction: one file each, whole or absent, with its own digest."""
+"""Checkpoints that survive a kill at any instruction: one file each, complete or absent, with its own digest.
+
+Only this file knows how the state of a run is named inside a checkpoint.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,68 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from scob.algorithm.method import Method
 from scob.errors import UserError
 from scob.files import write_atomically
+from scob.training.averaging import Average
+from scob.training.optimise import AdamOptimiser
 
 FORMAT = "scob-checkpoint-1"
 KEPT = 2
+METHOD, ADAM, AVERAGE, SUM = "method.", "adam.", "average.", "sum."
+
+
+@dataclass
+class Progress:
+    """How far a run is. `log` is the size of its log in bytes, `count` the steps since the last log line."""
+
+    epoch: int = 0
+    step: int = 0
+    log: int = 0
+    best: float | None = None
+    best_epoch: int | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint in memory. `complaints` say why newer ones could not be used."""
+
+    tensors: dict[str, Tensor]
+    progress: Progress
+    complaints: tuple[str, ...] = ()
+
+
+def pack(method: Method, optimiser: AdamOptimiser, average: Average, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Every tensor a resumed run needs. The weights of a frozen backbone are in its own file."""
+    frozen = {f"network.{name}" for name, p in method.network.named_parameters() if not p.requires_grad}
+    tensors = {f"{METHOD}{k}": v for k, v in method.state_dict().items() if k not in frozen}
+    tensors |= {f"{ADAM}{k}": v for k, v in optimiser.state().items()}
+    tensors |= {f"{AVERAGE}{number}": v for number, v in enumerate(average.averages)}
+    tensors |= {f"{SUM}{k}": v for k, v in sums.items()}
+    return tensors
+
+
+def unpack(
+    tensors: Mapping[str, Tensor], method: Method, optimiser: AdamOptimiser, average: Average
+) -> dict[str, Tensor]:
+    """Put the tensors of a checkpoint back where `pack` took them from; returns the sums of losses."""
+    keys = method.load_state_dict(_part(tensors, METHOD), strict=False)
+    if keys.unexpected_keys:
+        raise UserError(f"the checkpoint contains {keys.unexpected_keys[0]}, which these settings do not build")
+    optimiser.load(_part(tensors, ADAM))
+    for number, value in enumerate(average.averages):
+        value.copy_(tensors[f"{AVERAGE}{number}"])
+    return {name: value.to(method.problem.device) for name, value in _part(tensors, SUM).items()}
+
+
+def backbone_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a checkpoint holds of the backbone: its BatchNorm statistics and the stages that learn."""
+    return _part(tensors, f"{METHOD}network.backbone.")
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
@@ -28,11 +89,11 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> Path:
-    """Write `step-N.safetensors`, then drop all but the last two."""
-    path = folder / f"step-{step:09d}.safetensors"
+def save_checkpoint(folder: Path, tensors: Mapping[str, Tensor], progress: Progress) -> Path:
+    """Write `step-N.safetensors`, then remove all but the last two."""
+    path = folder / f"step-{progress.step:09d}.safetensors"
     host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"format": FORMAT, "digest": digest(host), "progress": json.dumps(progress)}
+    metadata = {"format": FORMAT, "digest": digest(host), "progress": json.dumps(asdict(progress))}
     write_atomically(path, save(host, metadata=metadata))
     for old in list_checkpoints(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
@@ -44,8 +105,8 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.safetensors"))
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and progress of one file; UserError where it is damaged."""
+def read_checkpoint(path: Path) -> Checkpoint:
+    """One file; a UserError if it is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -54,30 +115,30 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if digest(tensors) != metadata["digest"]:
             raise UserError(f"{path} is damaged: its contents do not match its digest")
-        return tensors, json.loads(metadata["progress"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        return Checkpoint(tensors, Progress(**json.loads(metadata["progress"])))
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
-def progress_of(path: Path) -> dict[str, Any]:
-    """Only the progress of a checkpoint; {} where the file cannot be read."""
+def best_epoch_of(path: Path) -> int | None:
+    """The best epoch a checkpoint names; None if it names none or cannot be read."""
     try:
         with safe_open(path, framework="pt") as file:
-            found: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
-            return found
-    except (SafetensorError, OSError, KeyError, ValueError):
-        return {}
+            stored: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
+            return stored.get("best_epoch")
+    except (SafetensorError, OSError, KeyError, ValueError, AttributeError):
+        return None
 
 
-def latest_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
-    """The newest checkpoint that is whole, and a line for every newer one that was not; None where there is none."""
+def latest_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that can be read, with a complaint about every newer one; None if there are none."""
     complaints: list[str] = []
     for path in reversed(list_checkpoints(folder)):
         try:
-            tensors, progress = read_checkpoint(path)
-            return tensors, progress, complaints
+            checkpoint = read_checkpoint(path)
+            return Checkpoint(checkpoint.tensors, checkpoint.progress, tuple(complaints))
         except UserError as error:
             complaints.append(str(error))
     if complaints:
-        raise UserError(f"no checkpoint in {folder} is whole: {complaints[0]}; start the run again in a new folder")
+        raise UserError(f"no checkpoint in {folder} can be read: {complaints[0]}; start the run again in a new folder")
     return None

@@ -1,19 +1,26 @@
 """A finished run, opened for everybody who comes after the training: its settings, results, images and estimates."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scob.config import Config
+from scob.data.feed import Feed
 from scob.data.split import ChosenImages, Split
+from scob.errors import UserError
 from scob.labels import Labels
-from scob.training.build import Data, load_data
+from scob.parallel import start
+from scob.training.build import Experiment
 from scob.training.estimates import load_estimates
+from scob.training.model_folder import load_network
+from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
+from scob.training.scoring import model_source, score_images
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,15 @@ class RunImages:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that ended with a model. `summary` is its summary.json."""
+    """A run that ended with a model. `summary` is its summary.json.
+
+    A run that was trained just now still has its `experiment`; one that was opened again does not.
+    """
 
     folder: RunFolder
     config: Config
     summary: dict[str, Any]
+    experiment: Experiment | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def open(cls, path: Path) -> "FinishedRun":
@@ -59,13 +70,31 @@ class FinishedRun:
         found: list[dict[str, Any]] = self.summary["curve"]
         return found
 
+    def scores(self, split: str = "train", device: str = "auto") -> Tensor:
+        """The model's predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU, computed now."""
+        if self.experiment is not None:
+            return self.experiment.scores(split)
+        images = {"train": self.data.train, "holdout": self.data.holdout, "evaluate": self.data.evaluate}[split]
+        if images is None:
+            raise UserError(f"the run in {self.path} has no {split} images")
+        processes = start(device)
+        network, card = load_network(self.model, processes.device)
+        source = model_source(network, card, processes.device)
+        with Feed(images, card.size, processes.device, self.config.data.workers) as feed:
+            mirror = self.config.train.flip_test
+            return score_images(network, source, feed, mirror=mirror, processes=processes)
+
+    @cached_property
+    def data(self) -> Data:
+        """The run's images and its own observed labels, read again from the data it was given."""
+        # The run's label file is what it saw, even if the file or draw it came from has changed since.
+        labels = self.config.labels.model_copy(update={"file": str(self.folder.labels_file)})
+        return load_data(self.config.model_copy(update={"labels": labels}), latecomers=False)
+
     @cached_property
     def images(self) -> RunImages:
-        """The run's images with its own observed labels, read again from the data it was given."""
-        # The run's label file is what it saw, whatever has become of the file or the draw it came from.
-        labels = self.config.labels.model_copy(update={"file": str(self.folder.labels_file)})
-        data = load_data(self.config.model_copy(update={"labels": labels}), latecomers=False)
-        return run_images(data, self.folder)
+        """The run's own images, those it trained on and those it held out together."""
+        return run_images(self.data, self.folder)
 
 
 def run_images(data: Data, folder: RunFolder) -> RunImages:

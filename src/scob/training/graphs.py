@@ -1,7 +1,7 @@
-"""One training step as one CUDA graph: at small batches the time of a step is the time of launching its kernels.
+"""One training step as one CUDA graph: at small batches, launching the kernels takes most of a step's time.
 
-A step has fixed shapes, no host decision and no synchronisation, so it can be captured once a phase and replayed.
-The first steps of a phase run as they are (they are real steps), the next one is captured.
+A step has fixed shapes, makes no decision on the host and never synchronises, so it can be captured once per phase and
+replayed. The first steps of a phase run uncaptured (they are real steps); the next one is captured.
 """
 
 from dataclasses import replace
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from scob.algorithm.method import Method
 from scob.algorithm.sampling import Batch
+from scob.training.optimise import AdamOptimiser
 
 WARM = 3
 
@@ -18,9 +19,9 @@ WARM = 3
 class GraphedStep:
     """`method.step` for batches of one size, replayed from a graph once it is warm."""
 
-    def __init__(self, method: Method, resident: Tensor) -> None:
-        """`resident` (N, 3, S, S) uint8: the training images on the device; the captured step looks them up itself."""
-        self.method, self.resident = method, resident
+    def __init__(self, method: Method, optimiser: AdamOptimiser, resident: Tensor) -> None:
+        """`resident` (N, 3, S, S) uint8: the training images on the device, where the captured step reads them."""
+        self.method, self.optimiser, self.resident = method, optimiser, resident
         self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.inputs: Batch | None = None
         self.graphs: dict[str, tuple[torch.cuda.CUDAGraph, dict[str, Tensor]]] = {}
@@ -54,7 +55,7 @@ class GraphedStep:
         images = self.resident[self.inputs.rows.clamp(max=last)] if self.method.wants_images else None
         others = self.resident[self.inputs.positives.clamp(max=last)] if self.method.needs_positives else None
         batch = replace(self.inputs, epoch=epoch, step=step, images=images, positive_images=others)
-        return self.method.step(batch)
+        return self.method.step(batch, self.optimiser)
 
     def _plain(self, batch: Batch) -> dict[str, Tensor]:
         self.stream.wait_stream(torch.cuda.current_stream())
@@ -66,7 +67,7 @@ class GraphedStep:
     def _capture(self, phase: str, epoch: int) -> None:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        self.method.optimiser.adam.zero_grad(set_to_none=True)
+        self.optimiser.adam.zero_grad(set_to_none=True)
         with torch.cuda.graph(graph):
             losses = self._step(epoch, 0)
         self.graphs[phase] = (graph, losses)

@@ -20,7 +20,7 @@ def schedule_factor(step: int, steps: int, warmup: float, kind: str) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1.0, steps - rise))))
 
 
-class Optimiser:
+class AdamOptimiser:
     """Adam over named groups of parameters, each with its own rate; several losses may step in one iteration."""
 
     def __init__(

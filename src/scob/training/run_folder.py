@@ -38,17 +38,6 @@ class RunFolder:
                 f"{self.path} already holds a run: continue it with --resume {self.path}, or give another --out"
             )
 
-    def best_file(self, epoch: int) -> Path:
-        """The weights after that epoch, where it was the best so far."""
-        return self.path / f"best-{epoch:06d}.safetensors"
-
-    def keep_bests(self, epochs: set[int]) -> None:
-        """Drop the weights of every other epoch."""
-        wanted = {self.best_file(epoch) for epoch in epochs}
-        for path in self.path.glob("best-*.safetensors"):
-            if path not in wanted:
-                path.unlink(missing_ok=True)
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for this process; a second run on it is refused. The lock ends with the process.

@@ -1,44 +1,54 @@
-"""`train`: a run from its settings to its model folder, begun or taken up again."""
+"""`train`: a run from its settings to its model folder, started or resumed."""
 
 import contextlib
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scob.config import Config
 from scob.data.images import cause
 from scob.parallel import Processes, start
-from scob.training import checkpoint
-from scob.training.build import Data, Report, Sight, build, load_data, silent
-from scob.training.loop import Training as Training
+from scob.training.build import Experiment, build
+from scob.training.checkpoint import Checkpoint, latest_checkpoint
+from scob.training.continuation import initialise
+from scob.training.events import CheckpointDamaged, Listener, Note, Started, silent
+from scob.training.finished_run import FinishedRun
+from scob.training.inputs import Inputs
+from scob.training.loop import Training
+from scob.training.results import conclude
 from scob.training.resume import check_same
-from scob.training.resume import resume_config as resume_config
+from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.stopping import LOST, StopRequest, watching_peers
-from scob.training.stopping import Interrupted as Interrupted
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What several runs may share, so that it is made once: processes, images and labels, backbone and features."""
+
+    data: Data | None = None
+    processes: Processes | None = None
+    inputs: Inputs | None = None
 
 
 def train(
     config: Config,
     out: Path,
     resume: bool = False,
-    report: Report = silent,
-    data: Data | None = None,
-    processes: Processes | None = None,
-    loop: type[Training] = Training,
     init: str | Path | None = None,
-    sight: Sight | None = None,
-) -> dict[str, Any]:
-    """Train one method and leave everything in the run folder `out`; returns the summary.
+    listen: Listener = silent,
+    shared: Shared = Shared(),
+    loop: type[Training] = Training,
+) -> FinishedRun:
+    """Train one method, leave everything in the run folder `out`, and return the finished run.
 
-    With `resume`, a run that was interrupted goes on from its last checkpoint (and a finished one is returned as it
-    is); without, a folder that already holds a run is refused. `loop` may be a `Training` that also watches;
-    `init` is a model to continue from (its settings come from `prepare` or `continuing`); `sight` may be shared
-    between runs.
+    With `resume`, an interrupted run continues from its last checkpoint, and a finished one is returned as it is;
+    without it, a folder that already contains a run is refused. `init` is a model to continue from (`prepare` or
+    `continuing` give the settings for it). `loop` may be a `Training` that observes more.
     """
     run = RunFolder(out)
-    processes = processes or start(config.train.device)
-    report = report if processes.first else silent
+    processes = shared.processes or start(config.train.device)
+    listen = listen if processes.first else silent
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         stack.enter_context(watching_peers(processes, run.path, stop))
@@ -49,59 +59,65 @@ def train(
                 if not resume:
                     run.check_free()
         if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
-            return run.summary()
-        if data is None:
-            data = load_data(config)
-            if left := data.train.skipped:
-                report("note", {"message": f"images left out: {len(left)}; the first: {cause(left[0])}"})
-        # A resumed run does not look at `init`: what it began from is on the disk before it can be resumed.
-        began_elsewhere = init is not None and not resume
-        with processes.together():
-            if processes.first and not began_elsewhere:
-                begin(run, config, data, resume)
-        found = checkpoint.latest_checkpoint(run.checkpoints) if resume else None
-        restored = found[0] if found is not None else None
-        experiment = build(config, data, processes, restored, run.path, report, sight)
-        if sight is None:
-            for feed in experiment.feeds.values():
-                stack.callback(feed.close)
-        if init is not None and began_elsewhere:
-            from scob.training.prepare import initialise
-
-            report("continued", dict(initialise(experiment, init)))
-        training = loop(experiment, run, report)
-        training.stop = stop
+            return FinishedRun(run, config, run.summary())
+        data = shared.data or read_data(config, listen)
+        # A resumed run does not need `init`: its first checkpoint holds what it started from.
+        starts_from = init if not resume else None
+        if starts_from is None:
+            write_beginning(run, config, data, processes, resume)
+        checkpoint = latest_checkpoint(run.checkpoints) if resume else None
+        tensors = checkpoint.tensors if checkpoint is not None else None
+        experiment = build(config, data, processes, tensors, run.path, listen, shared.inputs)
+        if shared.inputs is None:
+            stack.callback(experiment.inputs.close)
+        if starts_from is not None:
+            listen(initialise(experiment, starts_from))
+        training = loop(experiment, run, listen, stop)
         stack.callback(training.close)
-        if found is not None:
-            for complaint in found[2]:
-                report("damaged", {"message": complaint})
-            training.restore(found[0], found[1])
-        elif processes.first:
-            run.cut_log(0)
-        if began_elsewhere:
+        begin(training, checkpoint, listen)
+        if starts_from is not None:
             training.save()
-            with processes.together():
-                if processes.first:
-                    begin(run, config, data, resume)
-        report(
-            "start",
-            {
-                "config": experiment.config,
-                "data": data,
-                "steps": experiment.plan.steps,
-                "step": training.progress["step"],
-            },
-        )
-        began = time.monotonic()
-        training.fit()
-        return training.finish(time.monotonic() - began)
+            write_beginning(run, config, data, processes, resume)
+        listen(Started(training.progress.step, experiment.plan.steps * experiment.config.train.epochs))
+        return finish(training, experiment, run)
 
 
-def begin(run: RunFolder, config: Config, data: Data, resume: bool) -> None:
+def read_data(config: Config, listen: Listener) -> Data:
+    """The data of a run, with a note about images that were left out."""
+    data = load_data(config)
+    if skipped := data.train.skipped:
+        listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
+    return data
+
+
+def write_beginning(run: RunFolder, config: Config, data: Data, processes: Processes, resume: bool) -> None:
     """Write what a run begins with, or check that it is still the same."""
-    if resume and run.config_file.exists():
-        check_same(run, config, data.drawn)
-    run.write_config(config)
-    data.drawn.save(run.labels_file)
-    if run.finished:  # it is being extended; its last checkpoint is where it goes on
-        run.summary_file.unlink()
+    with processes.together():
+        if not processes.first:
+            return
+        if resume and run.config_file.exists():
+            check_same(run, config, data.drawn)
+        run.write_config(config)
+        data.drawn.save(run.labels_file)
+        if run.finished:  # it is being extended, and continues from its last checkpoint
+            run.summary_file.unlink()
+
+
+def begin(training: Training, checkpoint: Checkpoint | None, listen: Listener) -> None:
+    """Restore a checkpoint, or start with an empty log."""
+    if checkpoint is not None:
+        for complaint in checkpoint.complaints:
+            listen(CheckpointDamaged(complaint))
+        training.restore(checkpoint)
+    elif training.experiment.processes.first:
+        training.run.cut_log(0)
+
+
+def finish(training: Training, experiment: Experiment, run: RunFolder) -> FinishedRun:
+    """Train to the end, evaluate the chosen epoch, write the model."""
+    began = time.monotonic()
+    training.fit()
+    seconds = time.monotonic() - began
+    training.use_best()
+    summary = conclude(experiment, run, training.progress.best_epoch, seconds, training.scores)
+    return FinishedRun(run, experiment.config, summary, experiment)

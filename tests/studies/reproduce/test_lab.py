@@ -12,6 +12,7 @@ from scob.studies.reproduce import variants
 from scob.studies.reproduce.distribution import BINS, Watched, every_epoch, shares_of
 from scob.studies.reproduce.lab import Lab, identify
 from scob.studies.reproduce.registry import settings_for
+from scob.training.events import RunBegins
 from support.runs import same, trained_weights
 
 
@@ -53,9 +54,9 @@ def test_a_finished_run_is_reused_by_a_later_process(lab, tree, tmp_path):
     first = lab.run(variants.ROLE)
     log = first.run.log_file.read_bytes()
     told = []
-    later = Lab(tree, tmp_path, report=lambda event, facts: told.append(event))
+    later = Lab(tree, tmp_path, listen=told.append)
     second = later.run(variants.ROLE)
-    assert told == ["reused"] and second.summary == first.summary
+    assert told == [RunBegins(second.run.path.name, reused=True)] and second.summary == first.summary
     assert second.run.log_file.read_bytes() == log
 
 
@@ -71,7 +72,7 @@ def test_all_methods_see_one_label_file_and_full_labels_see_all(lab):
     assert full.observed == full.train.labels and scob.observed != full.observed
     assert full.train is scob.train and full.holdout is scob.holdout
     # What `scob train --resume` would read from the run folder is the same data.
-    from scob.training.build import load_data
+    from scob.training.run_data import load_data
 
     again = load_data(runs["scob"].run.read_config())
     assert again.observed == scob.observed and again.drawn == drawn
@@ -82,8 +83,9 @@ def test_a_watched_run_trains_the_same_and_serves_as_a_plain_one(lab):
     shares = shares_of(watched)
     assert shares.shape == (2, BINS) and shares.sum(axis=1) == pytest.approx([1, 1])
     told = []
-    lab.report = lambda event, facts: told.append(event)
-    assert lab.run(variants.SCOB).run.path == watched.run.path and told == ["reused"]
+    lab.listen = told.append
+    again = lab.run(variants.SCOB)
+    assert again.run.path == watched.run.path and told == [RunBegins(again.run.path.name, reused=True)]
     plain = Lab(lab.tree, lab.out / "other").run(variants.SCOB)
     drop = ("curve", "seconds")
     assert {k: v for k, v in plain.summary.items() if k not in drop} == {
@@ -147,16 +149,21 @@ def test_without_a_reported_split_the_table_says_so(tree, tmp_path):
 
 def test_runs_share_one_look_at_the_images_and_come_out_as_on_their_own(tree, tmp_path, monkeypatch):
     import scob.studies.reproduce.lab as place
-    from scob.training.train import train
+    from scob.training.train import Shared, train
 
     looks = []
-    real = place.look
-    monkeypatch.setattr(place, "look", lambda *args, **named: looks.append(args[0].method) or real(*args, **named))
+    real = place.open_inputs
+
+    def watch(config, *rest, **named):
+        looks.append(config.method)
+        return real(config, *rest, **named)
+
+    monkeypatch.setattr(place, "open_inputs", watch)
     lab = Lab(merge(tree, {"train": {"feature_cache": "device"}}), tmp_path / "lab")
     lab.run(variants.ROLE)
     shared = lab.run(variants.SCOB)
     assert looks == ["role"]
-    train(shared.config, tmp_path / "alone", data=lab.data(shared.config))
+    train(shared.config, tmp_path / "alone", shared=Shared(lab.data(shared.config)))
     assert same(trained_weights(shared.run.path), trained_weights(tmp_path / "alone"))
     lab.run(variants.ROLE, seed=1)  # other draws of the views: its own look
     assert looks == ["role", "role"]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from scob.errors import UserError
 from scob.parallel import Processes
 from scob.studies.reproduce.registry import REPRODUCTIONS, reproduce
+from scob.training.events import Note, RunBegins
 
 QUICK = ("table-small-objects", "fig-distribution", "table-masks")
 
@@ -80,8 +81,8 @@ def test_nothing_is_trained_twice(made, out):
     before = {run: (out / "runs" / run / "summary.json").stat().st_mtime_ns for run in sorted_runs(out)}
     assert before
     told = []
-    made("table-small-objects", report=lambda event, facts: told.append(event))
-    assert told.count("reused") == 3 and "run" not in told
+    made("table-small-objects", listen=told.append)
+    assert [event.reused for event in told if isinstance(event, RunBegins)] == [True] * 3
     assert before == {run: (out / "runs" / run / "summary.json").stat().st_mtime_ns for run in sorted_runs(out)}
 
 
@@ -123,5 +124,5 @@ def test_what_a_method_remarks_is_shown(capsys):
     from scob.cli.reproduce import Display
 
     with Display() as display:
-        display("remark", {"message": "sst: class vectors are learned"})
+        display(Note("sst: class vectors are learned"))
     assert "class vectors are learned" in capsys.readouterr().err

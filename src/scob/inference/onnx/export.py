@@ -213,7 +213,7 @@ def calibration_pixels(images: Sequence[str | Path], size: int) -> NDArray[np.ui
 
 def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
     """The same from a run's own images."""
-    from scob.training.build import listed_images
+    from scob.training.run_data import listed_images
     from scob.training.run_folder import RunFolder
 
     try:

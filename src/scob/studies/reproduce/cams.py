@@ -12,17 +12,16 @@ from scob.algorithm.cam import Maps, explain_classes, masks_of
 from scob.data.feed import Feed
 from scob.data.split import ObjectMasks, Split
 from scob.errors import UserError
-from scob.inference.evaluate import feature_source
 from scob.labels import PRESENT
 from scob.model.heads import Grids, Keep
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.lab import Outcome, Work
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import Measured, beside_paper, write_report
-from scob.training.build import Data
 from scob.training.metrics import Detection, mask_metrics
 from scob.training.model_folder import load_network
-from scob.training.scoring import row_batches
+from scob.training.run_data import Data
+from scob.training.scoring import model_source, row_batches
 
 
 def class_maps(
@@ -34,7 +33,7 @@ def class_maps(
     network under the run's own settings, on the clean view.
     """
     network, card = load_network(outcome.run.model, device)
-    source = feature_source(network, card, device)
+    source = model_source(network, card, device)
     s = outcome.config.scob
     heat: tuple[list[Tensor], list[Tensor]] = ([], [])
     workers = outcome.config.data.workers

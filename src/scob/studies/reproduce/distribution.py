@@ -13,8 +13,8 @@ from scob.studies.reproduce.lab import Outcome, Work
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
 from scob.studies.reproduce.variants import Variant
+from scob.training.loop import Training
 from scob.training.metrics import unknown_negative_shares
-from scob.training.train import Training
 
 BINS = 50
 
@@ -28,7 +28,7 @@ class Watched(Training):
     def evaluate(self) -> dict[str, float | None]:
         d = self.experiment.data
         shares = unknown_negative_shares(self.scores("train"), d.observed.values, d.train.labels.values, BINS)
-        self._write({"kind": "distribution", "epoch": self.progress["epoch"], "shares": shares.tolist()})
+        self.write({"kind": "distribution", "epoch": self.progress.epoch, "shares": shares.tolist()})
         return super().evaluate()
 
 

@@ -21,10 +21,14 @@ from scob.files import fingerprint, write_atomically
 from scob.model.backbone import EMBEDDED
 from scob.parallel import Processes
 from scob.studies.reproduce.variants import SCOB, Variant
-from scob.training.build import Data, Report, Sight, load_data, look, silent
 from scob.training.checkpoint import list_checkpoints
+from scob.training.events import Event, Listener, ReadTrueMasks, RunBegins, silent
+from scob.training.finished_run import FinishedRun
+from scob.training.inputs import Inputs, open_inputs
+from scob.training.loop import Training
+from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.train import Training, train
+from scob.training.train import Shared, train
 
 # What changes where and how a run is done but not what comes out of it.
 INCIDENTAL = {
@@ -37,22 +41,32 @@ TRUE_MASKS = "true_masks.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run."""
+    """A finished run of a variant."""
 
     variant: Variant
     seed: int
-    config: Config
-    run: RunFolder
-    summary: dict[str, Any]
+    finished: FinishedRun
+
+    @property
+    def config(self) -> Config:
+        return self.finished.config
+
+    @property
+    def run(self) -> RunFolder:
+        return self.finished.folder
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.finished.summary
 
     @property
     def mAP(self) -> float:
         return self.number("mAP")
 
     def number(self, key: str) -> float:
-        """A rate of the reported split (mAP, OP, ..., CF1); NaN where it is undefined."""
-        found = self.summary.get("evaluation") or {}
-        value = found.get(key, found.get("at_threshold", {}).get(key))
+        """A rate on the reported split (mAP, OP, ..., CF1); NaN if it is undefined."""
+        evaluation = self.summary.get("evaluation") or {}
+        value = evaluation.get(key, evaluation.get("at_threshold", {}).get(key))
         return float("nan") if value is None else float(value)
 
 
@@ -65,14 +79,14 @@ class Lab:
         out: Path,
         seeds: int = 1,
         processes: Processes | None = None,
-        report: Report = silent,
+        listen: Listener = silent,
     ) -> None:
-        self.tree, self.out, self.seeds, self.report = dict(tree), Path(out), seeds, report
+        self.tree, self.out, self.seeds, self.listen = dict(tree), Path(out), seeds, listen
         self.processes = processes or Processes()
         self.base = self.config(SCOB)
         self.id, self.title = identify(self.base.data.source, self.base.data.format)
         self._data: dict[str, Data] = {}
-        self._sight: tuple[str, Sight] | None = None
+        self._inputs: tuple[str, Inputs] | None = None
 
     def config(self, variant: Variant, seed: int = 0) -> Config:
         """The settings of a variant."""
@@ -125,7 +139,6 @@ class Lab:
         """The images and observed labels of a run; read once for all runs that see the same labels."""
         file = self.labels_file(config)
         if file.name not in self._data:
-            self.report("reading", {"data": self.title})
             stored = file.is_file()
             plain = config.model_copy(update={"method": "scob"})
             if stored:
@@ -140,53 +153,53 @@ class Lab:
             return replace(found, observed=found.train.labels)
         return found
 
-    def sight(self, config: Config, data: Data) -> Sight | None:
-        """The calibrated backbone with its images and kept features, shared with the run before where it may be."""
+    def inputs(self, config: Config, data: Data) -> Inputs | None:
+        """The calibrated backbone with its images and cached features, shared with the previous run if possible."""
         config = methods.find(config.method).adjust(config)
         m, t = config.model, config.train
         if m.freeze != "all" or t.feature_cache == "disk":
             return None
         seen = [config.data.model_dump(mode="json"), config.labels.file, m.backbone, m.calibrate_bn]
         key = json.dumps([*seen, t.seed, t.precision, t.feature_cache, t.holdout])
-        if self._sight is None or self._sight[0] != key:
+        if self._inputs is None or self._inputs[0] != key:
             self.close()
-            self._sight = key, look(config, data, self.processes, report=self.report)
-        return self._sight[1]
+            self._inputs = key, open_inputs(config, data, self.processes, listen=self.listen)
+        return self._inputs[1]
 
     def close(self) -> None:
-        """Let go of the images and features that the last runs shared."""
-        if self._sight is not None:
-            for feed in self._sight[1].feeds.values():
-                feed.close()
-        self._sight = None
+        """Release the images and features that the last runs shared."""
+        if self._inputs is not None:
+            self._inputs[1].close()
+        self._inputs = None
 
     def run(self, variant: Variant, seed: int = 0, loop: type[Training] = Training) -> Outcome:
-        """A finished run of the variant: an earlier one where there is one, else trained (or continued) now.
+        """A finished run of the variant: an earlier one if there is one, else trained (or continued) now.
 
-        A `loop` of its own (one that watches the training) leaves more in its folder, which then has another name;
-        it serves as a plain run too.
+        A `loop` of its own (one that watches the training) leaves more in its folder, which then has another name. Such
+        a run also serves as a plain one.
         """
         config = self.config(variant, seed)
         name = self.name_of(config)
         watched = RunFolder(self.out / "runs" / (name + WATCHED))
         plain = RunFolder(self.out / "runs" / name)
         run = watched if loop is not Training or (watched.finished and not plain.finished) else plain
-        facts: dict[str, Any] = {"title": variant.title, "seed": seed, "name": run.path.name}
         if run.finished:
-            self.report("reused", facts)
-            return Outcome(variant, seed, config, run, run.summary())
+            self.listen(RunBegins(run.path.name, reused=True))
+            return Outcome(variant, seed, FinishedRun(run, config, run.summary()))
         data = self.data(config)
-        self.report("run", facts)
+        self.listen(RunBegins(run.path.name))
         config = _with_labels(config, self.labels_file(config))
 
-        def tell(event: str, told: dict[str, object]) -> None:
-            if event == "true masks" and self.processes.first:  # for the table, also when the run is reused
-                write_atomically(run.path / TRUE_MASKS, json.dumps(told))
-            self.report(event, told)
+        def listen(event: Event) -> None:
+            if isinstance(event, ReadTrueMasks) and self.processes.first:  # for the table, even if the run is reused
+                counts = {"with segmentation": event.segmented, "images": event.images}
+                write_atomically(run.path / TRUE_MASKS, json.dumps(counts))
+            self.listen(event)
 
-        sight = None if list_checkpoints(run.checkpoints) else self.sight(config, data)
-        summary = train(config, run.path, True, tell, data, self.processes, loop, sight=sight)
-        return Outcome(variant, seed, config, run, summary)
+        inputs = None if list_checkpoints(run.checkpoints) else self.inputs(config, data)
+        shared = Shared(data, self.processes, inputs)
+        finished = train(config, run.path, resume=True, listen=listen, shared=shared, loop=loop)
+        return Outcome(variant, seed, FinishedRun(run, config, finished.summary))
 
     def runs(self, variant: Variant, loop: type[Training] = Training) -> list[Outcome]:
         """One run a seed."""

@@ -16,7 +16,7 @@ from scob.presets import packaged_config
 from scob.studies.reproduce import cams, curves, distribution, pictures, small_objects, speed, tables, variants
 from scob.studies.reproduce.lab import Lab, Work
 from scob.studies.reproduce.variants import Variant
-from scob.training.build import Report, silent
+from scob.training.events import Listener, RunsPlanned, silent
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def reproduce(
     backbone_files: Mapping[str, str] | None = None,
     only_methods: Sequence[str] = (),
     processes: Processes | None = None,
-    report: Report = silent,
+    listen: Listener = silent,
 ) -> list[Path]:
     """Run what a table or figure needs and write it into `out`; returns the files.
 
@@ -189,14 +189,14 @@ def reproduce(
     trees = [settings_for(source, config, overrides, backbone, epochs, paper_parity) for source in data]
     device = resolve(trees[0], "the settings", methods.section_names()).train.device
     processes = processes or start(device)
-    labs = tuple(Lab(tree, Path(out), seeds, processes, report) for tree in trees)
+    labs = tuple(Lab(tree, Path(out), seeds, processes, listen) for tree in trees)
     if len({lab.id for lab in labs}) < len(labs):
         raise UserError(f"--data names the same data set twice: {', '.join(data)}")
     chosen = tuple(only_methods)
     if chosen:
         chosen = tuple(dict.fromkeys((*chosen, "role", "scob")))
     work = Work(labs, Path(out), files, chosen)
-    report("plan", {"name": name, "runs": len(asked.runs(work)) * seeds * len(labs)})
+    listen(RunsPlanned(len(asked.runs(work)) * seeds * len(labs)))
     with ExitStack() as stack:
         for lab in labs:
             stack.callback(lab.close)

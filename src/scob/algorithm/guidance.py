@@ -1,0 +1,101 @@
+"""Class-activation guidance: which epochs use masks, and the E-step that finds them (Eq. 10)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from scob.algorithm.cam import activation_maps, leaves, masks_of
+from scob.algorithm.label_estimation import LabelEstimation
+from scob.algorithm.losses import bce_observed
+from scob.algorithm.method import Optimiser, Problem
+from scob.algorithm.sampling import Batch
+from scob.config import Config, ScobSettings, Section
+from scob.errors import UserError
+from scob.model.backbone import Features
+from scob.model.features import FeatureSource, autocast
+from scob.model.heads import Keep
+from scob.model.network import Network, full
+
+
+@dataclass(frozen=True)
+class ClassLosses:
+    """The classification losses of a step: their sum, the estimator's rows, and the losses by name."""
+
+    total: Tensor
+    rows: Tensor
+    named: dict[str, Tensor]
+
+
+class GuidedMethod(LabelEstimation):
+    """L_class whose own activations say where the observed object is."""
+
+    Settings: ClassVar[type[Section]] = ScobSettings
+    settings: ScobSettings
+
+    def __init__(
+        self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
+    ) -> None:
+        super().__init__(network, problem, source, config, settings)
+        if self.settings.guidance == "gt-mask" and problem.true_masks is None:
+            raise UserError("scob.guidance=gt-mask needs a data set with segmentation masks; this one has none")
+
+    def initial(self, epoch: int) -> bool:
+        """Whether the epoch belongs to the initial phase (Theta^0), which trains L_class alone."""
+        return self.settings.optimisation == "em" and epoch < self.settings.init_epochs
+
+    def contrasts(self, epoch: int) -> bool:
+        """Whether the epoch has a contrastive step: not in the initial phase."""
+        return self.settings.contrast != "none" and not self.initial(epoch)
+
+    def guided(self, epoch: int) -> bool:
+        """Whether masks are in use: never without guidance, nor in the first third of `two-stage`."""
+        s = self.settings
+        return s.guidance != "none" and not (s.optimisation == "two-stage" and epoch < self.problem.epochs / 3)
+
+    def phase(self, epoch: int) -> str:
+        return f"initial {self.initial(epoch)}, guided {self.guided(epoch)}"
+
+    def e_step(self, logits: Tensor, clean: Features, batch: Batch, flip: Tensor) -> Keep | None:
+        """Eq. 10: the foreground of the observed label under Theta^{t-1}, in the clean view's coordinates."""
+        s = self.settings
+        if not self.guided(batch.epoch):
+            return None
+        masks = masks_of(activation_maps(logits, clean, batch.chosen, s.cam, s.cam_source), s.cam_window, s.gamma_cam)
+        if s.guidance == "gt-mask" and self.problem.true_masks is not None:
+            true = self.problem.true_masks.load(batch.rows, flip)
+            known = true[0].flatten(1).any(dim=1)[:, None, None]
+            masks = (torch.where(known, true[0], masks[0]), torch.where(known, true[1], masks[1]))
+        return masks
+
+    def masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
+        """The other reading of Sec. 3.2: the masked feature must show the class that it was masked for."""
+        with autocast(clean[0].device, self.source.precision):
+            logits = full(self.network.classify(clean, masks))
+        only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
+        return bce_observed(logits.sigmoid(), only, batch.weight)
+
+    def class_losses(self, logits: Tensor, clean: Features, masks: Keep | None, batch: Batch) -> ClassLosses:
+        """L_class and, with `mask_classification`, the masked class loss."""
+        loss, rows = self.class_loss(logits, batch)
+        named = {"class": loss}
+        if self.settings.mask_classification:
+            named["masked"] = self.masked_class_loss(clean, masks, batch)
+            loss = loss + named["masked"]
+        return ClassLosses(loss, rows, named)
+
+    def masked_class_step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
+        """An iteration without contrast whose class losses look at masks."""
+        flip = self.source.views.flips(batch.keys, "clean")
+        clean = leaves(self.clean_features(batch))
+        logits = self.logits(clean)
+        losses = self.class_losses(logits, clean, self.e_step(logits, clean, batch, flip), batch)
+        optimiser.step(losses.total, losses.rows)
+        self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
+        return detached(losses.named)
+
+
+def detached(losses: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Named losses without their graphs."""
+    return {name: value.detach() for name, value in losses.items()}

@@ -1,0 +1,163 @@
+"""The images and labels of a run: read, observed, and split into training, held-out and reported images."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob import methods
+from scob.config import Config
+from scob.data.readers import open_complete, open_split, read_split, splits_of
+from scob.data.split import ReadOptions, Split
+from scob.draws import mix, seed_key
+from scob.errors import UserError
+from scob.labels import PRESENT, UNKNOWN, Labels
+
+GUESSED_FACTOR = 1.5  # photographs with one tag each show about 1.5 classes (VOC)
+
+
+@dataclass(frozen=True)
+class Data:
+    """The images of a run: those to learn from, those held out to choose the epoch, those reported on."""
+
+    train: Split
+    holdout: Split | None
+    evaluate: Split | None
+    observed: Labels  # of `train`: what the method may see
+    holdout_observed: Labels | None
+    drawn: Labels  # observed labels of train and holdout together, the label file of the run folder
+    k: float
+
+
+@dataclass(frozen=True)
+class ReadImages:
+    """What was read for a run: the training split (nothing held out yet), its observed labels, the reported split."""
+
+    train: Split
+    drawn: Labels
+    evaluate: Split | None
+
+
+def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
+    """The observed labels: drawn anew, or taken from `stored`, the labels of `labels.file`."""
+    s = config.labels
+    if stored is not None:
+        if stored.classes != full.classes:
+            raise UserError(f"{s.file} has other classes than {config.data.source}: draw the labels again")
+        row_of = {name: row for row, name in enumerate(stored.images)}
+        missing = next((name for name in full.images if name not in row_of), None)
+        if missing is not None:
+            raise UserError(
+                f"{s.file} does not list the image {missing!r} of {config.data.source}: draw the labels again, or "
+                "skip images that it does not list with data.skip_bad=true"
+            )
+        return stored.select([row_of[name] for name in full.images])
+    if s.kind == "single":
+        return full.single_positive(s.seed)
+    if s.kind == "partial":
+        return full.partial(s.fraction, s.seed)
+    return full
+
+
+def holdout_rows(observed: Labels, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which images are held out: drawn by image id, never one of a class's last two positives."""
+    present = observed.values == PRESENT
+    rare = present.sum(axis=0) < 3
+    eligible = ~(present & rare).any(axis=1)
+    draw = np.where(eligible, mix(observed.keys, seed_key(seed, "holdout")), np.uint64(2**64 - 1))
+    held_out = np.zeros(len(observed), dtype=bool)
+    held_out[np.argsort(draw, kind="stable")[: min(int(share * len(observed)), int(eligible.sum()))]] = True
+    return held_out
+
+
+def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
+    """The split without images that a label file does not list; those are added to `skipped`."""
+    known = set(stored.images)
+    rows = [row for row, name in enumerate(split.labels.images) if name in known]
+    if len(rows) in (0, len(split)):  # a file that lists none of them belongs to other data
+        return split
+    late = tuple(f"{name}: {file} does not list it" for name in split.labels.images if name not in known)
+    return replace(split.select(rows), skipped=(*split.skipped, *late))
+
+
+def reading_options(config: Config) -> tuple[ReadOptions, tuple[str, ...], str | None]:
+    """Options, the names of all splits, and the split to train on (None if there is only one, whatever its name)."""
+    d = config.data
+    names = splits_of(d.source, d.format)
+    train = d.train if d.train in names or len(names) > 1 else None
+    return ReadOptions(difficult=d.difficult, skip_bad=d.skip_bad), names, train
+
+
+def listed_images(config: Config) -> Split:
+    """The training images of a run as its source lists them. They are not decoded, so some may be broken."""
+    options, _, train = reading_options(config)
+    return read_split(config.data.source, train, options, config.data.format)
+
+
+def read_images(config: Config, latecomers: bool = True) -> ReadImages:
+    """Read the training split and the reported split, and observe the labels.
+
+    Images that `labels.file` does not list are an error, unless `data.skip_bad` is set or `latecomers` is false: then
+    they are left out.
+    """
+    d = config.data
+    options, names, train_name = reading_options(config)
+    split = open_split(d.source, train_name, options, d.format)
+    stored = Labels.load(Path(config.labels.file)) if config.labels.file else None
+    if stored is not None and (d.skip_bad or not latecomers):
+        split = without_latecomers(split, stored, config.labels.file)
+    if d.limit:
+        split = split.select(np.arange(min(d.limit, len(split))))
+    evaluate = None
+    if d.evaluate and d.evaluate in names and d.evaluate != split.name:
+        evaluate = open_split(d.source, d.evaluate, replace(options, classes=split.labels.classes), d.format)
+    elif d.evaluate and Path(d.evaluate).is_file():
+        evaluate = open_complete(d.evaluate, None, replace(options, classes=split.labels.classes))
+    return ReadImages(split, observe(split.labels, config, stored), evaluate)
+
+
+def arrange(images: ReadImages, config: Config) -> Data:
+    """Hold some training images out and say what the method may see of the others."""
+    split, drawn = images.train, images.drawn
+    given = split.labels if methods.find(config.method).labels == "full" else drawn
+    if not (given.values == PRESENT).any():
+        raise UserError(
+            f"{config.data.source}: no image of the split {split.name!r} has a positive label, so there is nothing to "
+            "learn from"
+        )
+    k = config.labels.k or expected_positives(drawn, customary=split.expected_positives)[0]
+    if config.train.holdout:
+        held_out = holdout_rows(drawn, config.train.holdout, config.labels.seed)
+        if held_out.any() and not held_out.all():
+            rows, held_rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+            return Data(
+                split.select(rows), split.select(held_rows), images.evaluate, given.select(rows),
+                drawn.select(held_rows), drawn, k,
+            )  # fmt: skip
+    return Data(split, None, images.evaluate, given, None, drawn, k)
+
+
+def load_data(config: Config, latecomers: bool = True) -> Data:
+    """Read the splits, observe the labels, hold some images out."""
+    return arrange(read_images(config, latecomers), config)
+
+
+def expected_positives(
+    observed: Labels, customary: float | None = None, reported: Labels | None = None
+) -> tuple[float, str]:
+    """k of Eq. 11 if no setting gives it, and in words where it comes from.
+
+    The customary value of a benchmark, else the mean of labels that are complete (`reported`, or `observed` itself),
+    else a guess from the labels that were given.
+    """
+    if customary:
+        return customary, "the customary value for this data set"
+    most = float(len(observed.classes))
+    for labels, source in ((reported, "the validation labels"), (observed, "the labels, which are complete")):
+        if labels is not None and (labels is reported or not (labels.values == UNKNOWN).any()):
+            positives = (labels.values == PRESENT).sum(axis=1)
+            return float(np.clip(positives.mean(), 1.0, most)), f"counted in {source}"
+    positives = (observed.values == PRESENT).sum(axis=1)
+    mean = float(positives[positives > 0].mean()) if positives.any() else 1.0
+    return float(np.clip(GUESSED_FACTOR * mean, 1.0, most)), f"a guess: {GUESSED_FACTOR} for each label given"
