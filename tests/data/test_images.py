@@ -2,8 +2,6 @@
 
 import io
 import struct
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -166,11 +164,6 @@ def test_the_error_names_file_and_row(tmp_path: Path) -> None:
     files = ImageFiles((str(tmp_path / "a.jpg"),), ("train.csv row 7",))
     with pytest.raises(UserError, match=r"a\.jpg \(train\.csv row 7\): the file is empty"):
         files.load(0)
-
-
-def test_decoding_imports_no_torch() -> None:
-    code = "import sys, scob.data.decode_pool; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_names_outside_the_root_are_refused(tmp_path: Path, paint: Painter) -> None:

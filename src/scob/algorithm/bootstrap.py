@@ -104,7 +104,7 @@ class Bootstrap(Role):
         if s.contrast in ("none", "byol", "moco", "simclr"):
             return self._image_level_step(batch)
 
-        flip = self.source.views.flips(batch.keys, 0, "clean")
+        flip = self.source.views.flips(batch.keys, "clean")
         clean, strong, strong_flip, other, other_flip = self._look(batch, flip)
         logits = self.logits(clean)  # P_B = g(Phi(x; Theta^{t-1}))
         masks = self.e_step(logits, clean, batch, flip)  # E-step
@@ -135,7 +135,7 @@ class Bootstrap(Role):
     def _strong_view(self, batch: Batch, flip: Tensor) -> Tensor:
         """Aug_o of the batch's images (Eq. 6)."""
         assert batch.images is not None
-        return self.source.views.strong(batch.images, flip, batch.keys, 0)
+        return self.source.views.strong(batch.images, flip, batch.keys)
 
     def _look(self, batch: Batch, flip: Tensor) -> tuple[Features, Features | None, Tensor, Features | None, Tensor]:
         """Features of the clean view, the strong view and, with class positives, the positive's weak view (Eq. 6-7).
@@ -144,8 +144,8 @@ class Bootstrap(Role):
         """
         views, cache, frozen = self.source.views, self.source.cache, self.network.backbone.frozen
         assert batch.images is not None
-        strong_flip = views.flips(batch.keys, 0, "strong")
-        other_flip = views.flips(batch.keys, 0, "positive")
+        strong_flip = views.flips(batch.keys, "strong")
+        other_flip = views.flips(batch.keys, "positive")
         wanted = [self._strong_view(batch, strong_flip)] if frozen else []
         by_class = self.settings.positive == "class"
         if cache is None:
@@ -227,7 +227,7 @@ class Bootstrap(Role):
         loss, rows = self.class_loss(logits, batch)
         named = {"class": loss}
         if self.settings.mask_classification:
-            flip = self.source.views.flips(batch.keys, 0, "clean")
+            flip = self.source.views.flips(batch.keys, "clean")
             named["masked"] = self._masked_class_loss(clean, self.e_step(logits, clean, batch, flip), batch)
             loss = loss + named["masked"]
         if self.image_contrast is not None and self.contrasts(batch.epoch):
@@ -235,8 +235,8 @@ class Bootstrap(Role):
             if self.settings.optimisation != "joint":
                 self.optimiser.step(loss, rows)
             first, second = self.source.of(
-                self.source.views.crop(batch.images, batch.keys, 0, "first"),
-                self.source.views.crop(batch.images, batch.keys, 0, "second"),
+                self.source.views.crop(batch.images, batch.keys, "first"),
+                self.source.views.crop(batch.images, batch.keys, "second"),
             )
             with autocast(clean[0].device, self.source.precision):
                 named["contrast"] = self.settings.lambda_c * self.image_contrast(

@@ -99,7 +99,7 @@ class Method(nn.Module):
 
     def clean_features(self, batch: Batch) -> Features:
         """Features of the weak view (squash-resize and flip), kept ones where there are any."""
-        flip = self.source.views.flips(batch.keys, 0, "clean")
+        flip = self.source.views.flips(batch.keys, "clean")
         if self.source.cache is not None:
             return self.source.cache.read(batch.rows, flip)
         assert batch.images is not None

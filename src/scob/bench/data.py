@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from scob.data.feed import Feed, unwrap
+from scob.data.feed import Feed, FeedOptions, unwrap
 from scob.data.images import ImageFiles
 from scob.data.readers import open_split, splits_of
 from scob.data.views import Views
@@ -66,21 +66,21 @@ def bench_data(
             yield look(images, keys[int(chosen[0]) : int(chosen[-1]) + 1])
 
     def weak(images: Tensor, key: Tensor) -> Tensor:
-        return views.weak(images, views.flips(key, 0, "weak"))
+        return views.weak(images, views.flips(key, "weak"))
 
     def strong(images: Tensor, key: Tensor) -> Tensor:
-        return views.strong(images, views.flips(key, 0, "weak"), key, 0)
+        return views.strong(images, views.flips(key, "weak"), key)
 
     speeds: dict[str, float] = {}
     speeds["Pillow, one core"] = rate(lambda: (plain(path, size) for path in paths))
     with ThreadPoolExecutor(hands) as pool:
         speeds[f"Pillow, {hands} threads"] = rate(lambda: pool.map(lambda path: plain(path, size), paths))
-    with Feed(found, size, place, workers=hands) as feed:
+    with Feed(found, size, place, FeedOptions(workers=hands)) as feed:
         feed.fetch(batches[0])  # the workers start once a run, not once an epoch
         speeds[f"decoded, {hands} workers"] = rate(lambda: feed.iterate(batches))
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        feed = Feed(found, size, place, workers=hands, cache=cache or Path(folder))
+        feed = Feed(found, size, place, FeedOptions(workers=hands, cache=cache or Path(folder)))
         built = time.perf_counter() - started
         with feed:
             speeds["cached"] = rate(lambda: feed.iterate(batches))

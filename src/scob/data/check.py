@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scob.data.decode_pool import DecodePool, Ticket
 from scob.data.images import ImageFiles
-from scob.data.packed_cache import Progress
+from scob.data.progress import Progress
 from scob.data.split import Split
 from scob.errors import UserError
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from scob.data.check import broken_images
 from scob.data.images import rows_word
-from scob.data.packed_cache import Progress
+from scob.data.progress import Progress
 from scob.data.readers import infer_format, open_split, read_split, splits_of
 from scob.data.split import ReadOptions, Split
 from scob.draws import permutation

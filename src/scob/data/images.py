@@ -17,6 +17,8 @@ from PIL import Image, UnidentifiedImageError
 
 from scob.errors import UserError
 
+# What backbones trained on ImageNet expect: mean and deviation of red, green and blue in [0, 1].
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # 89 megapixels: where Pillow begins to warn. Its own limit is twice that, half a gigabyte of memory an image.
 MAX_PIXELS = 1024 * 1024 * 1024 // 4 // 3
 SUFFIXES = frozenset(

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scob.data.images import ImageFiles
+from scob.data.progress import Progress
 from scob.errors import UserError
 from scob.files import sync_folder, write_atomically
 
 FORMAT = "scob-packed-1"  # a new name whenever `decode` gives other pixels for the same file
-Progress = Callable[[int, int], None]  # done, of how many
 # Decodes rows of the source: (B, 3, S, S) and, by position in the batch, what could not be decoded.
 Decoder = Callable[[Iterator[NDArray[np.int64]]], Iterator[tuple[NDArray[np.uint8], list[tuple[int, str]]]]]
 

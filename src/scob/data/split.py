@@ -1,11 +1,7 @@
-"""What every reader returns: images by index, what is known of them, and, where there are any, object masks.
-
-Adding a reader is one file in this folder (see `ReaderModule` in readers.py) and one line in `READERS`.
-"""
+"""What every reader returns: images by index, their labels and, if the data set has them, object masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -121,9 +117,3 @@ class ReadOptions:
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     seed: int = 0
-
-
-class Reader(Protocol):
-    """Reads one split of a source; None as the split means all of it."""
-
-    def __call__(self, source: Path, split: str | None, options: ReadOptions) -> Split: ...

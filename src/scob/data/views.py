@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from scob.data.images import IMAGENET_MEAN, IMAGENET_STD
 from scob.draws import seed_key, uniform
 
 JITTER = (0.8, 0.8, 0.8, 0.2)  # brightness, contrast, saturation as shares, hue as a share of the circle
@@ -20,7 +21,6 @@ JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.3, 0.2, 0.2
 CROP_JITTER_SHARE = 0.8  # the crops belong to BYOL, MoCo and SimCLR, which jitter most images
 BLUR_SIGMA = (0.1, 2.0)
 CROP_AREA, CROP_ASPECT = (0.08, 1.0), (3 / 4, 4 / 3)
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Views:
@@ -39,31 +39,31 @@ class Views:
         self.blur_taps = min(13, 2 * ((size - 1) // 2) + 1)
         self._constants: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
-    def flips(self, keys: Tensor, epoch: int, stream: str) -> Tensor:
+    def flips(self, keys: Tensor, stream: str) -> Tensor:
         """Which images are mirrored: (B,) int64 -> (B,) bool."""
-        return self._draw(keys, epoch, f"{stream} flip", 1)[:, 0] < 0.5
+        return self._draw(keys, f"{stream} flip", 1)[:, 0] < 0.5
 
     def weak(self, images: Tensor, flip: Tensor) -> Tensor:
         """Squash-resize and mirror: (B, 3, H, W) uint8, (B,) bool -> (B, 3, S, S) float32, normalised."""
         return self.normalise(_mirror(self._resized(images), flip))
 
-    def strong(self, images: Tensor, flip: Tensor, keys: Tensor, epoch: int) -> Tensor:
+    def strong(self, images: Tensor, flip: Tensor, keys: Tensor) -> Tensor:
         """`weak`, then jitter, greyscale, blur, each of some images: -> (B, 3, S, S) float32, normalised."""
         unit = _unit(_mirror(self._resized(images), flip))
-        return self._standardised(self._coloured(unit, keys, epoch, "strong", JITTER_SHARE))
+        return self._standardised(self._coloured(unit, keys, "strong", JITTER_SHARE))
 
-    def crop(self, images: Tensor, keys: Tensor, epoch: int, stream: str) -> Tensor:
+    def crop(self, images: Tensor, keys: Tensor, stream: str) -> Tensor:
         """A random part of the image, mirrored at random, coloured: -> (B, 3, S, S) float32, normalised."""
-        flip = self.flips(keys, epoch, stream)
-        unit = self._cropped(_unit(images), flip, self._draw(keys, epoch, f"{stream} crop", 4))
-        return self._standardised(self._coloured(unit, keys, epoch, stream, CROP_JITTER_SHARE))
+        flip = self.flips(keys, stream)
+        unit = self._cropped(_unit(images), flip, self._draw(keys, f"{stream} crop", 4))
+        return self._standardised(self._coloured(unit, keys, stream, CROP_JITTER_SHARE))
 
     def normalise(self, images: Tensor) -> Tensor:
         """Resize if need be and normalise: (B, 3, H, W) uint8 -> (B, 3, S, S) float32."""
         return self._standardised(_unit(self._resized(images)))
 
-    def _draw(self, keys: Tensor, epoch: int, stream: str, count: int) -> Tensor:
-        return uniform(keys, seed_key(self.seed, epoch, stream), count)
+    def _draw(self, keys: Tensor, stream: str, count: int) -> Tensor:
+        return uniform(keys, seed_key(self.seed, 0, stream), count)
 
     def _resized(self, images: Tensor) -> Tensor:
         if images.shape[-2:] == (self.size, self.size):
@@ -85,7 +85,6 @@ class Views:
         self,
         unit: Tensor,
         keys: Tensor,
-        epoch: int,
         stream: str,
         jitter_share: float,
         pick: bool | None = None,
@@ -96,7 +95,7 @@ class Views:
         there all are computed and the chosen ones selected.
         """
         pick = unit.device.type == "cpu" if pick is None else pick
-        draw = self._draw(keys, epoch, f"{stream} colour", 8)
+        draw = self._draw(keys, f"{stream} colour", 8)
         brightness, contrast, saturation = (1 + width * (2 * draw[:, i] - 1) for i, width in enumerate(JITTER[:3]))
         hue = 2 * math.pi * JITTER[3] * (2 * draw[:, 3] - 1)
         low, high = BLUR_SIGMA

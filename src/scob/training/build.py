@@ -14,7 +14,7 @@ from scob import methods
 from scob.algorithm.masks import MaskBank
 from scob.algorithm.sampling import Plan
 from scob.config import Config
-from scob.data.feed import Feed
+from scob.data.feed import Feed, FeedOptions
 from scob.data.readers import open_complete, open_split, read_split, splits_of
 from scob.data.split import ReadOptions, Split
 from scob.data.views import Views
@@ -330,7 +330,7 @@ def make_feed(split: Split, config: Config, device: torch.device) -> Feed:
     room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
     resident = len(split) * 3 * size * size < RESIDENT_SHARE * room
     cache = Path(config.data.cache) if config.data.cache else None
-    return Feed(split, size, device, config.data.workers, cache, resident, config.data.skip_bad)
+    return Feed(split, size, device, FeedOptions(config.data.workers, cache, resident, config.data.skip_bad))
 
 
 def calibrate(

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from scob.data.scenes import composition as scenes
-from scob.data.split import ReadOptions
-from scob.errors import UserError
 from scob.labels import PRESENT
 
 PINNED = "369f5ae7b8ab894f3794f6810e1f815a3c5f4e2104e7192311f2f1e75404261c"
@@ -95,58 +93,8 @@ def test_colour_does_not_tell_the_class(drawn: scenes.Scenes) -> None:
         assert (np.abs(np.mean(some, axis=0) - everything.mean(axis=0)) < 4.5 * error).all()
 
 
-def test_read_gives_labels_images_and_masks_of_the_same_scene() -> None:
-    split = scenes.read("scenes:12x64", "train", ReadOptions())
-    assert len(split) == len(split.images) == 12
-    assert split.images.load(0).shape == (64, 64, 3)
-    assert split.expected_positives == scenes.EXPECTED_POSITIVES
-    assert split.masks is not None
-    for row in range(12):
-        found = split.masks.load(row)
-        assert found is not None
-        assert set(found.present) == set(np.flatnonzero(split.labels.values[row] == PRESENT))
-        assert all(mask.shape == (64, 64) and mask.any() for mask in found.present.values())
-        assert not found.void.any()
-
-
-def test_val_is_half_as_many_and_none_is_everything() -> None:
-    val = scenes.read("scenes:8x48", "val", ReadOptions())
-    both = scenes.read("scenes:8x48", None, ReadOptions())
-    assert len(val) == 4 and len(both) == 12
-    assert both.labels.images[8:] == val.labels.images
-    assert np.array_equal(both.images.load(9), val.images.load(1))
-    assert np.array_equal(both.labels.values[8:], val.labels.values)
-
-
-def test_classes_may_be_chosen_and_ordered() -> None:
-    everything = scenes.read("scenes:30x48", "train", ReadOptions())
-    some = scenes.read("scenes:30x48", "train", ReadOptions(classes=("tree", "person")))
-    columns = [scenes.CLASSES.index(name) for name in ("tree", "person")]
-    assert np.array_equal(some.labels.values, everything.labels.values[:, columns])
-    assert some.masks is not None
-    for row in range(30):
-        found = some.masks.load(row)
-        assert found is not None
-        assert set(found.present) == set(np.flatnonzero(some.labels.values[row] == PRESENT))
-
-
 @pytest.mark.parametrize("side", [32, 300])
 def test_other_sizes(side: int) -> None:
     few = scenes.draw(3, side, 0, "train")
     assert few.images.shape == (3, side, side, 3)
     assert all(few.mask(row, place).any() for row in range(3) for place in range(len(few.objects[row])))
-
-
-@pytest.mark.parametrize(
-    ("source", "split", "classes", "says"),
-    [
-        ("scenes:10by64", "train", None, "scenes:500x96"),
-        ("scenes:10x8", "train", None, "32-1024"),
-        ("scenes:1x64", "train", None, "too few"),
-        ("scenes:4x64", "test", None, "train and val"),
-        ("scenes:4x64", "train", ("dragon",), "'dragon'"),
-    ],
-)
-def test_what_cannot_be_drawn_is_said(source: str, split: str, classes: tuple[str, ...] | None, says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        scenes.read(source, split, ReadOptions(classes=classes))

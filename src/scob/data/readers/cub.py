@@ -16,11 +16,13 @@ from scob.data.readers import no_such_split
 from scob.data.readers.text_lists import read_lines
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
+from scob.files import whole_number
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 
 EXPECTED_POSITIVES = 31.4
 ATTRIBUTE_COUNT = 312
 SPLITS = ("train", "test")
+DIGITS = 18  # more than any number in these files has
 
 
 def home(source: Path) -> Path | None:
@@ -107,19 +109,15 @@ def _attributes(folder: Path) -> tuple[str, ...]:
     raise UserError(f"there is no attributes.txt in {folder / 'attributes'}, {folder} or {folder.parent}")
 
 
-def _is_number(text: str) -> bool:
-    """Plain digits, and not so many that no file could mean it."""
-    return text.isascii() and text.isdigit() and len(text) < 19
-
-
 def _named(path: Path) -> list[tuple[int, str, int]]:
     """(number, name, line) of a file of 'number name' lines."""
     found = []
     for line, text in read_lines(path):
-        number, _, name = text.partition(" ")
-        if not _is_number(number) or not name:
+        digits, _, name = text.partition(" ")
+        number = whole_number(digits, DIGITS)
+        if number is None or not name:
             raise UserError(f"{os.path.basename(path)} line {line}: {text!r} is not a number and a name")  # noqa: PTH119
-        found.append((int(number), name.strip(), line))
+        found.append((number, name.strip(), line))
     return found
 
 
@@ -127,10 +125,11 @@ def _pairs(path: Path) -> list[tuple[int, int, int]]:
     """(number, number, line) of a file of two numbers a line."""
     found = []
     for line, text in read_lines(path):
-        words = text.split()
-        if len(words) != 2 or not all(_is_number(word) for word in words):
+        numbers = [whole_number(word, DIGITS) for word in text.split()]
+        first, second = numbers if len(numbers) == 2 else (None, None)
+        if first is None or second is None:
             raise UserError(f"{path.name} line {line}: {text!r} is not two numbers")
-        found.append((int(words[0]), int(words[1]), line))
+        found.append((first, second, line))
     return found
 
 
@@ -140,7 +139,8 @@ def _answers(folder: Path) -> list[tuple[int, int, bool, int]]:
     found = []
     for line, text in read_lines(path):
         words = text.split(None, 3)
-        if len(words) < 3 or not (_is_number(words[0]) and _is_number(words[1]) and words[2] in ("0", "1")):
+        image, attribute = (whole_number(word, DIGITS) for word in words[:2]) if len(words) > 2 else (None, None)
+        if image is None or attribute is None or words[2] not in ("0", "1"):
             raise UserError(f"attributes/{path.name} line {line}: {text!r} is not 'image attribute 0|1 ...'")
-        found.append((int(words[0]), int(words[1]), words[2] == "1", line))
+        found.append((image, attribute, words[2] == "1", line))
     return found
