@@ -28,7 +28,7 @@ def test_a_word_that_names_nothing_is_an_error(word: str, tmp_path: Path) -> Non
 
 def test_an_empty_folder_is_an_error_that_counts_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(UserError, match=r"holds no image \(it holds 1 files"):
+    with pytest.raises(UserError, match=r"there are no images in the folder .* \(1 files of other kinds\)"):
         find_images([tmp_path])
 
 

@@ -121,5 +121,5 @@ def test_two_runs_build_one_cache(split: Split, tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written(split: Split, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot make the cache folder"):
+    with pytest.raises(UserError, match="cannot create the cache folder"):
         cached(split, tmp_path / "file" / "cache")

@@ -80,7 +80,7 @@ def test_a_view_depends_on_seed_and_key_alone(images: Tensor, kind: str) -> None
 
 
 def test_draws_are_keyed_as_in_earlier_versions() -> None:
-    """The 0 in the key is where an epoch once was; without it, a resumed run would see other views."""
+    """The 0 in the key belongs to it: without it, a resumed run would see other views."""
     views, keys = Views(16, seed=5), torch.arange(4)
     assert torch.equal(views.flips(keys, "clean"), uniform(keys, seed_key(5, 0, "clean flip"))[:, 0] < 0.5)
 

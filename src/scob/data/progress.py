@@ -1,4 +1,4 @@
-"""How long work tells its caller how far it is."""
+"""How a long task reports its progress."""
 
 from collections.abc import Callable
 

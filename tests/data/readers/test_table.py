@@ -106,8 +106,8 @@ def test_missing_file(root: Path) -> None:
 
 def test_duplicate_rows(root: Path) -> None:
     refused(table(root, "image,label\na.png,x\na.png,x\n"), r"row 3: 'a\.png', 'x' repeats labels\.csv row 2")
-    refused(table(root, "image,x\na.png,1\n./a.png,1\n"), r"row 3: '\./a\.png' already stands in labels\.csv row 2")
-    refused(table(root, "image,label\na.png,\na.png,\n"), "row 3: .*already stands")
+    refused(table(root, "image,x\na.png,1\n./a.png,1\n"), r"row 3: '\./a\.png' is already in labels\.csv row 2")
+    refused(table(root, "image,label\na.png,\na.png,\n"), "row 3: .*is already in labels\.csv row 2")
 
 
 def test_conflicting_states(root: Path) -> None:
@@ -159,9 +159,9 @@ def test_non_latin_class_names(root: Path) -> None:
 
 def test_image_outside_the_root(root: Path, tmp_path: Path, paint: Painter) -> None:
     paint(tmp_path / "secret.png")
-    refused(table(root, "image,label\n../secret.png,x\n"), r"row 2: '\.\./secret\.png' lies outside the data folder")
+    refused(table(root, "image,label\n../secret.png,x\n"), r"row 2: '\.\./secret\.png' is outside the data folder")
     (root / "link.png").symlink_to(tmp_path / "secret.png")
-    refused(table(root, "image,label\nlink.png,x\n"), r"row 2: 'link\.png' lies outside the data folder")
+    refused(table(root, "image,label\nlink.png,x\n"), r"row 2: 'link\.png' is outside the data folder")
 
 
 def test_skip_bad_keeps_the_rest_and_lists_each(root: Path) -> None:
