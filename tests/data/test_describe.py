@@ -13,15 +13,15 @@ Painter = Callable[..., Path]
 
 
 def test_splits_are_counted(voc: Path) -> None:
-    found = describe(str(voc))
-    assert found.format == "voc"
-    assert [s.name for s in found.splits] == ["train", "val", "trainval"]
-    train, val, _ = found.splits
+    description = describe(str(voc))
+    assert description.format == "voc"
+    assert [s.name for s in description.splits] == ["train", "val", "trainval"]
+    train, val, _ = description.splits
     assert train.statistics["images"] == 2
     assert train.statistics["per class"]["chair"] == {"positive": 1, "negative": 1}
     assert any("1 images have no positive: they are kept" in note for note in val.notes)
     assert any("19 classes have no positive" in note and "left out of mAP" in note for note in train.notes)
-    assert found.as_dict()["splits"][0]["statistics"]["observed positive"] == 1
+    assert description.as_dict()["splits"][0]["statistics"]["observed positive"] == 1
     assert len(describe(str(voc), "val").splits) == 1
 
 
@@ -43,15 +43,15 @@ def test_check_lists_rows_and_files(tmp_path: Path, paint: Painter) -> None:
 
 def test_skip_bad_lists_what_it_skipped(voc: Path) -> None:
     (voc / "JPEGImages" / "000001.jpg").write_bytes(b"")
-    found = describe(str(voc), "train", ReadOptions(skip_bad=True)).splits[0]
-    assert found.statistics["images"] == 1
-    assert "000001.jpg" in found.skipped[0]
+    summary = describe(str(voc), "train", ReadOptions(skip_bad=True)).splits[0]
+    assert summary.statistics["images"] == 1
+    assert "000001.jpg" in summary.skipped[0]
 
 
 def test_picture_grid(voc: Path, tmp_path: Path) -> None:
     path = tmp_path / "grid.png"
-    shown = picture_grid(open_split(str(voc), "trainval"), path, columns=2)
-    assert shown == ["000001", "000002", "000003"]
+    names = picture_grid(open_split(str(voc), "trainval"), path, columns=2)
+    assert names == ["000001", "000002", "000003"]
     with Image.open(path) as image:
         assert image.size == (2 * 176, 2 * (176 + 36))
         assert image.convert("L").getextrema()[0] < 100

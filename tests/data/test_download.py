@@ -24,7 +24,7 @@ class Server(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         self.drops = 0
         self.ranges = True
-        self.asked: list[str | None] = []
+        self.ranges_asked: list[str | None] = []
 
     def address(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = self.server.files.get(self.path.strip("/"))
         wanted = self.headers.get("Range")
-        self.server.asked.append(wanted)
+        self.server.ranges_asked.append(wanted)
         if body is None:
             self.send_error(404)
             return
@@ -96,9 +96,9 @@ def test_a_connection_dropped_half_way_is_resumed(server: Server, tmp_path: Path
     seen: list[tuple[str, int, int]] = []
     path = fetch(archive, tmp_path, lambda *step: seen.append(step), wait=0)
     assert path.read_bytes() == BODY
-    assert server.asked[0] is None
-    assert server.asked[1] == f"bytes={len(BODY) // 2}-"
-    assert len(server.asked) == 3
+    assert server.ranges_asked[0] is None
+    assert server.ranges_asked[1] == f"bytes={len(BODY) // 2}-"
+    assert len(server.ranges_asked) == 3
     assert ("a.tar", len(BODY), len(BODY)) in seen
     assert not (tmp_path / "a.tar.part").exists()
 
@@ -112,7 +112,7 @@ def test_a_download_cut_off_in_an_earlier_run_is_continued(server: Server, tmp_p
     assert 0 < before < len(BODY)
     server.drops = 0
     assert fetch(archive, tmp_path, wait=0).read_bytes() == BODY
-    assert server.asked[-1] == f"bytes={before}-"
+    assert server.ranges_asked[-1] == f"bytes={before}-"
 
 
 def test_a_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_two_archives_become_one_folder(server: Server, tmp_path: Path, monkeypa
     folder = download("voc2007", tmp_path / "data", wait=0)
     assert sorted(p.name for p in (folder / "JPEGImages").iterdir()) == ["1.jpg", "2.jpg"]
     assert [p.name for p in (tmp_path / "data").iterdir()] == ["VOC2007"]
-    asked = len(server.asked)
+    requests = len(server.ranges_asked)
     assert download("voc2007", tmp_path / "data") == folder
-    assert len(server.asked) == asked  # nothing is downloaded twice
+    assert len(server.ranges_asked) == requests  # nothing is downloaded twice
 
 
 def test_a_failed_second_archive_puts_nothing_in_place(

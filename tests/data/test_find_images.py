@@ -1,4 +1,4 @@
-"""Which images a person means: files, folders, patterns and a list on stdin."""
+"""Which images a user names: files, folders, patterns and a list on stdin."""
 
 import os
 from pathlib import Path
@@ -14,8 +14,8 @@ def test_folders_files_patterns_and_stdin_give_each_image_once(tmp_path: Path) -
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     a, b = str(tmp_path / "a.png"), str(tmp_path / "deep" / "b.JPG")
-    found = find_images([tmp_path])
-    assert found.paths == (a, b) and found.skipped == 1
+    images = find_images([tmp_path])
+    assert images.paths == (a, b) and images.skipped == 1
     assert find_images([str(tmp_path / "**" / "*.JPG"), a]).paths == (b, a)
     assert find_images(["-", a], [f"{b}\n", "lost.png\n", "\n"]).paths == (b, "lost.png", a)
 

@@ -1,4 +1,4 @@
-"""The decoder: every odd or broken kind of image in the list, one test each."""
+"""The decoder: one test for each unusual or broken kind of image."""
 
 import io
 import struct
@@ -83,9 +83,9 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
     for kind in ("png", "tif"):
         path = tmp_path / f"a.{kind}"
         Image.fromarray(ramp).save(path)
-        found = decode(path)
-        assert found.shape == (4, 256, 3)
-        np.testing.assert_array_equal(found[0, :, 0], ramp[0] >> 8)
+        decoded = decode(path)
+        assert decoded.shape == (4, 256, 3)
+        np.testing.assert_array_equal(decoded[0, :, 0], ramp[0] >> 8)
 
 
 def test_dark_sixteen_bit_grey_stays_dark(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_floating_point_is_refused(tmp_path: Path) -> None:
 def test_one_pixel(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     Image.new("RGB", (1, 1), (10, 20, 30)).save(path)
-    found = decode(path, 16)
-    assert found.shape == (16, 16, 3)
-    assert (found == [10, 20, 30]).all()
+    decoded = decode(path, 16)
+    assert decoded.shape == (16, 16, 3)
+    assert (decoded == [10, 20, 30]).all()
 
 
 @pytest.mark.parametrize("pixels", [MAX_PIXELS, 3 * MAX_PIXELS])
@@ -153,7 +153,7 @@ def test_broken_exif_does_not_matter(tmp_path: Path, paint: Painter) -> None:
     assert decode(path).shape == (18, 24, 3)
 
 
-def test_transparency_lies_on_white() -> None:
+def test_transparent_pixels_become_white() -> None:
     out = io.BytesIO()
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(out, "PNG")
     assert (decode(out.getvalue()) == 255).all()

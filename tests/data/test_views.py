@@ -1,4 +1,4 @@
-"""Views: keyed draws, the same geometry for image and mask, and shares and ranges as set."""
+"""Views: keyed draws, the same geometry for image and mask, and the shares and ranges that are set."""
 
 import math
 
@@ -27,9 +27,9 @@ def pixels(views: Views, normalised: Tensor) -> Tensor:
 def test_weak_is_normalised_and_flipped(images: Tensor) -> None:
     views = Views(32)
     flip = torch.arange(12) % 2 == 0
-    found = pixels(views, views.weak(images, flip)) * 255
-    torch.testing.assert_close(found[1], images[1].float(), atol=1e-3, rtol=0)
-    torch.testing.assert_close(found[0], images[0].flip(-1).float(), atol=1e-3, rtol=0)
+    seen = pixels(views, views.weak(images, flip)) * 255
+    torch.testing.assert_close(seen[1], images[1].float(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen[0], images[0].flip(-1).float(), atol=1e-3, rtol=0)
 
 
 def test_inputs_are_left_alone(images: Tensor) -> None:
@@ -94,7 +94,7 @@ def test_views_leave_the_global_generator_alone(images: Tensor) -> None:
 
 
 def test_picking_rows_equals_the_whole_batch_with_where(images: Tensor) -> None:
-    """The CPU changes chosen rows only, a GPU computes all and selects: both must give the same view."""
+    """The CPU computes only the rows that change, a GPU computes all and selects: the views must be the same."""
     views, keys = Views(32, seed=1), torch.arange(12)
     unit = images / 255.0
     picked = views._coloured(unit.clone(), keys, "strong", 0.5, pick=True)

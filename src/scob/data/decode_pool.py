@@ -87,7 +87,7 @@ class DecodePool:
         return ticket
 
     def _send(self, number: int, ticket: Ticket, part: Task) -> None:
-        """Give a worker its part, but never fill its pipe: two sides that both write would wait for each other forever."""
+        """Give a worker its part without filling its pipe: two sides that both write would wait forever."""
         weight = sum(len(file) + len(where) + 32 for _, file, where in part)
         waiting = self._waiting[number]
         while waiting and weight + sum(each for _, each in waiting) > PIPE_BYTES:

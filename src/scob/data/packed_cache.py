@@ -128,9 +128,7 @@ def _lock(path: Path) -> Iterator[None]:
     """One process builds at a time; the lock ends with its process."""
     try:
         import fcntl
-    except (
-        ImportError
-    ):  # Windows has no such lock: two processes may build at once, and the rename still keeps the file whole
+    except ImportError:  # Windows has no such lock: two may build at once, and the rename keeps the file whole
         yield
         return
     try:

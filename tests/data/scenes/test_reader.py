@@ -22,11 +22,11 @@ def test_read_gives_labels_images_and_masks_of_the_same_scene() -> None:
     assert split.expected_positives == EXPECTED_POSITIVES
     assert split.masks is not None
     for row in range(12):
-        found = split.masks.load(row)
-        assert found is not None
-        assert set(found.present) == set(np.flatnonzero(split.labels.values[row] == PRESENT))
-        assert all(mask.shape == (64, 64) and mask.any() for mask in found.present.values())
-        assert not found.void.any()
+        objects = split.masks.load(row)
+        assert objects is not None
+        assert set(objects.present) == set(np.flatnonzero(split.labels.values[row] == PRESENT))
+        assert all(mask.shape == (64, 64) and mask.any() for mask in objects.present.values())
+        assert not objects.void.any()
 
 
 def test_val_is_half_as_many_and_none_is_everything() -> None:
@@ -45,13 +45,13 @@ def test_classes_may_be_chosen_and_ordered() -> None:
     assert np.array_equal(some.labels.values, everything.labels.values[:, columns])
     assert some.masks is not None
     for row in range(30):
-        found = some.masks.load(row)
-        assert found is not None
-        assert set(found.present) == set(np.flatnonzero(some.labels.values[row] == PRESENT))
+        objects = some.masks.load(row)
+        assert objects is not None
+        assert set(objects.present) == set(np.flatnonzero(some.labels.values[row] == PRESENT))
 
 
 @pytest.mark.parametrize(
-    ("source", "split", "classes", "says"),
+    ("source", "split", "classes", "message"),
     [
         ("scenes:10by64", "train", None, "scenes:500x96"),
         ("scenes:10x8", "train", None, "32-1024"),
@@ -60,6 +60,8 @@ def test_classes_may_be_chosen_and_ordered() -> None:
         ("scenes:4x64", "train", ("dragon",), "'dragon'"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(source: str, split: str, classes: tuple[str, ...] | None, says: str) -> None:
-    with pytest.raises(UserError, match=says):
+def test_what_cannot_be_drawn_is_refused(
+    source: str, split: str, classes: tuple[str, ...] | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
         read(source, split, ReadOptions(classes=classes))

@@ -109,8 +109,8 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
             skip_or_raise(UserError(f"{where}: it has no image_id or no category_id"), options.skip_bad, skipped)
             continue
         if category not in column:
-            error = UserError(f"{where}: the category {category} is not in the list of {len(classes)} categories")
-            skip_or_raise(error, options.skip_bad, skipped)
+            unknown = UserError(f"{where}: the category {category} is not in the list of {len(classes)} categories")
+            skip_or_raise(unknown, options.skip_bad, skipped)
         elif image_id in rows:
             values[rows[image_id], column[category]] = PRESENT
         elif str(image_id) not in dropped:

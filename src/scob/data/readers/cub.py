@@ -81,8 +81,8 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     for image, attribute, present, number in _answers(folder):
         where = f"attributes/image_attribute_labels.txt line {number}"
         if not 1 <= attribute <= len(classes):
-            error = UserError(f"{where}: there is no attribute {attribute}; there are {len(classes)}")
-            skip_or_raise(error, options.skip_bad, skipped)
+            unknown = UserError(f"{where}: there is no attribute {attribute}; there are {len(classes)}")
+            skip_or_raise(unknown, options.skip_bad, skipped)
         elif image in rows:
             values[rows[image], attribute - 1] = PRESENT if present else ABSENT
         elif image not in known:

@@ -212,7 +212,7 @@ def clutter(random: Random, role: int, reach: float) -> list[Part]:
 
 
 def develop(random: Random, pixels: NDArray[np.int16]) -> NDArray[np.uint8]:
-    """From paint (3, size, size) to the finished picture (size, size, 3), with random contrast, brightness and grain."""
+    """The finished picture (size, size, 3) of (3, size, size) paint, with random contrast, brightness and grain."""
     gain, offset = whole(random, 100, 150), whole(random, -25, 25)
     grain = texture(random, "grain", *pixels.shape[1:]) * np.int16(whole(random, 0, 20)) >> 7
     lit = np.clip((pixels - 128) * gain // 128 + (128 + offset) + grain, 0, 255)
