@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from scob.bench.speed import fast_network
-from scob.data.feed import Feed
+from scob.data.feed import Feed, FeedOptions
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions
 from scob.inference.evaluate import feature_source, find_model
@@ -44,7 +44,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     slow_scores: list[Tensor] = []
     fast_scores: list[Tensor] = []
-    with Feed(split, card.size, processes.device, 4) as feed:
+    with Feed(split, card.size, processes.device, FeedOptions(workers=4)) as feed:
         for images in feed.iterate(row_batches(len(split), args.batch)):
             clean = views.normalise(images).contiguous(memory_format=torch.channels_last)
             slow_scores.append(network(clean).float().sigmoid().cpu())

@@ -1,14 +1,20 @@
 """Small images and small copies of the official layouts, written for the tests."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from scob.data.images import ImageFiles
+from scob.data.split import Split
+from scob.labels import Labels
+
 Painter = Callable[..., Path]
+Decoded = Callable[[Iterable[int]], torch.Tensor]
 
 
 @pytest.fixture
@@ -25,8 +31,26 @@ def paint() -> Painter:
 
 
 @pytest.fixture
+def split(tmp_path: Path, paint: Painter) -> Split:
+    """Forty image files, 00.png to 39.png, all of class 'a'."""
+    paths = [str(paint(tmp_path / "images" / f"{i:02}.png", seed=i)) for i in range(40)]
+    values = np.ones((40, 1), np.int8)
+    return Split("train", Labels(("a",), tuple(f"{i:02}" for i in range(40)), values), ImageFiles(tuple(paths)))
+
+
+@pytest.fixture
+def decoded(split: Split) -> Decoded:
+    """What a feed must return: rows of `split`, decoded one by one at 16 pixels, (B, 3, 16, 16)."""
+
+    def decode_each(rows: Iterable[int]) -> torch.Tensor:
+        return torch.from_numpy(np.stack([split.images.load(int(row), 16).transpose(2, 0, 1) for row in rows]))
+
+    return decode_each
+
+
+@pytest.fixture
 def voc(tmp_path: Path, paint: Painter) -> Path:
-    """Three images: chair + difficult person; difficult sofa alone; nothing."""
+    """Three images: chair and a difficult person; only a difficult sofa; nothing."""
     root = tmp_path / "VOC2007"
     objects = {"000001": [("chair", 0), ("person", 1)], "000002": [("sofa", 1)], "000003": []}
     for number, (name, things) in enumerate(objects.items()):
@@ -50,8 +74,8 @@ def voc(tmp_path: Path, paint: Painter) -> Path:
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder of real data, where there is one."""
-    place = Path(os.environ.get("SCOB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
-    if not (place / "VOC2007" / "JPEGImages").is_dir():
-        pytest.skip("the real VOC folder is not here; set SCOB_SHARED to the folder that holds data/VOC2007")
-    return place
+    """The folder of real data, if there is one."""
+    folder = Path(os.environ.get("SCOB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
+    if not (folder / "VOC2007" / "JPEGImages").is_dir():
+        pytest.skip("the real VOC folder is not here; set SCOB_SHARED to the folder that contains data/VOC2007")
+    return folder

@@ -1,4 +1,4 @@
-"""Work done ahead: in order, not too far, and no further than it is wanted."""
+"""Working ahead: in order, not too far, and no more once the caller stops."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ def test_results_come_in_the_order_of_the_items() -> None:
         assert list(work_ahead(pool, lambda n: n * n, range(50), 8)) == [n * n for n in range(50)]
 
 
-def test_no_more_than_count_items_are_begun_before_they_are_asked_for() -> None:
+def test_at_most_count_items_are_begun_ahead() -> None:
     begun: list[int] = []
     with ThreadPoolExecutor(1) as pool:
         results = work_ahead(pool, begun.append, range(100), 3)
@@ -39,7 +39,7 @@ def test_stopping_early_cancels_what_has_not_begun() -> None:
     assert set(begun) <= {0, 1}
 
 
-def test_an_error_reaches_the_one_who_asks() -> None:
+def test_an_error_reaches_the_caller() -> None:
     def work(number: int) -> int:
         raise ValueError(f"item {number}")
 

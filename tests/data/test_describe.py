@@ -1,30 +1,27 @@
-"""Counts, notes, checks, the picture grid and the benchmark of a source."""
+"""Counts, notes, checks and the picture grid of a source."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
-from scob.bench.data import bench_data
 from scob.data.describe import check, describe, picture_grid
-from scob.data.readers import infer_format, open_split, reader
+from scob.data.readers import open_split
 from scob.data.split import ReadOptions
-from scob.errors import UserError
 
 Painter = Callable[..., Path]
 
 
 def test_splits_are_counted(voc: Path) -> None:
-    found = describe(str(voc))
-    assert found.format == "voc"
-    assert [s.name for s in found.splits] == ["train", "val", "trainval"]
-    train, val, _ = found.splits
+    description = describe(str(voc))
+    assert description.format == "voc"
+    assert [s.name for s in description.splits] == ["train", "val", "trainval"]
+    train, val, _ = description.splits
     assert train.statistics["images"] == 2
     assert train.statistics["per class"]["chair"] == {"positive": 1, "negative": 1}
     assert any("1 images have no positive: they are kept" in note for note in val.notes)
     assert any("19 classes have no positive" in note and "left out of mAP" in note for note in train.notes)
-    assert found.as_dict()["splits"][0]["statistics"]["observed positive"] == 1
+    assert description.as_dict()["splits"][0]["statistics"]["observed positive"] == 1
     assert len(describe(str(voc), "val").splits) == 1
 
 
@@ -46,40 +43,15 @@ def test_check_lists_rows_and_files(tmp_path: Path, paint: Painter) -> None:
 
 def test_skip_bad_lists_what_it_skipped(voc: Path) -> None:
     (voc / "JPEGImages" / "000001.jpg").write_bytes(b"")
-    found = describe(str(voc), "train", ReadOptions(skip_bad=True)).splits[0]
-    assert found.statistics["images"] == 1
-    assert "000001.jpg" in found.skipped[0]
+    summary = describe(str(voc), "train", ReadOptions(skip_bad=True)).splits[0]
+    assert summary.statistics["images"] == 1
+    assert "000001.jpg" in summary.skipped[0]
 
 
 def test_picture_grid(voc: Path, tmp_path: Path) -> None:
     path = tmp_path / "grid.png"
-    shown = picture_grid(open_split(str(voc), "trainval"), path, columns=2)
-    assert shown == ["000001", "000002", "000003"]
+    names = picture_grid(open_split(str(voc), "trainval"), path, columns=2)
+    assert names == ["000001", "000002", "000003"]
     with Image.open(path) as image:
         assert image.size == (2 * 176, 2 * (176 + 36))
         assert image.convert("L").getextrema()[0] < 100
-
-
-def test_sources_that_are_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no data at"):
-        infer_format(str(tmp_path / "none"))
-    with pytest.raises(UserError, match="is neither VOC, COCO nor CUB"):
-        infer_format(str(tmp_path))
-    with pytest.raises(UserError, match="there is no reader 'imagenet'"):
-        reader("imagenet")
-    assert infer_format("scenes") == infer_format("scenes:8x32") == "scenes"
-
-
-def test_bench_measures_each_way(tmp_path: Path, paint: Painter) -> None:
-    for number in range(12):
-        paint(tmp_path / "images" / "cat" / f"{number}.jpg", seed=number)
-    found = bench_data(str(tmp_path / "images"), 32, count=10, workers=1, cache=tmp_path / "cache", repeats=1)
-    assert found["settings"]["images"] == 10
-    assert len(found["rows"]) == 6
-    assert all(row["images per second"] > 0 for row in found["rows"])
-    assert list((tmp_path / "cache").glob("*.u8"))
-
-
-def test_bench_has_nothing_to_decode_in_drawings() -> None:
-    with pytest.raises(UserError, match="drawn, not decoded"):
-        bench_data("scenes:4x32", 32)

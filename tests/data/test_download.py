@@ -1,4 +1,4 @@
-"""Downloads against a local server that drops the connection, lies about the content, or is not there."""
+"""Downloads from a local server that drops the connection, sends the wrong content, or is not there."""
 
 import hashlib
 import io
@@ -17,14 +17,14 @@ from scob.errors import UserError
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files`; drops each of the first `drops` answers half-way; may ignore ranges."""
+    """Serves `files`; cuts the first `drops` answers off half-way; may ignore ranges."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
         self.drops = 0
         self.ranges = True
-        self.asked: list[str | None] = []
+        self.ranges_asked: list[str | None] = []
 
     def address(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = self.server.files.get(self.path.strip("/"))
         wanted = self.headers.get("Range")
-        self.server.asked.append(wanted)
+        self.server.ranges_asked.append(wanted)
         if body is None:
             self.send_error(404)
             return
@@ -96,23 +96,23 @@ def test_a_connection_dropped_half_way_is_resumed(server: Server, tmp_path: Path
     seen: list[tuple[str, int, int]] = []
     path = fetch(archive, tmp_path, lambda *step: seen.append(step), wait=0)
     assert path.read_bytes() == BODY
-    assert server.asked[0] is None
-    assert server.asked[1] == f"bytes={len(BODY) // 2}-"
-    assert len(server.asked) == 3
+    assert server.ranges_asked[0] is None
+    assert server.ranges_asked[1] == f"bytes={len(BODY) // 2}-"
+    assert len(server.ranges_asked) == 3
     assert ("a.tar", len(BODY), len(BODY)) in seen
     assert not (tmp_path / "a.tar.part").exists()
 
 
-def test_a_part_of_an_earlier_run_is_continued(server: Server, tmp_path: Path) -> None:
+def test_a_download_cut_off_in_an_earlier_run_is_continued(server: Server, tmp_path: Path) -> None:
     archive = serve(server, "a.tar", BODY)
     server.drops = 99
     with pytest.raises(UserError, match=r"connection was dropped.*run the same command again"):
         fetch(archive, tmp_path, wait=0)
-    had = (tmp_path / "a.tar.part").stat().st_size
-    assert 0 < had < len(BODY)
+    before = (tmp_path / "a.tar.part").stat().st_size
+    assert 0 < before < len(BODY)
     server.drops = 0
     assert fetch(archive, tmp_path, wait=0).read_bytes() == BODY
-    assert server.asked[-1] == f"bytes={had}-"
+    assert server.ranges_asked[-1] == f"bytes={before}-"
 
 
 def test_a_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> 
     assert fetch(archive, tmp_path, wait=0).read_bytes() == BODY
 
 
-def test_a_part_that_is_whole(server: Server, tmp_path: Path) -> None:
+def test_a_part_that_is_complete(server: Server, tmp_path: Path) -> None:
     archive = serve(server, "a.tar", BODY)
     (tmp_path / "a.tar.part").write_bytes(BODY)
     assert fetch(archive, tmp_path, wait=0).read_bytes() == BODY
@@ -129,14 +129,16 @@ def test_a_part_that_is_whole(server: Server, tmp_path: Path) -> None:
 
 def test_a_wrong_checksum_is_refused_and_removed(server: Server, tmp_path: Path) -> None:
     archive = serve(server, "a.tar", BODY, md5="0" * 32)
-    with pytest.raises(UserError, match=r"a\.tar has the checksum .*, but 0{32} is right"):
+    with pytest.raises(UserError, match=r"a\.tar has the checksum .*, but it should be 0{32}: "):
         fetch(archive, tmp_path, wait=0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_offline_says_what_to_place_where(tmp_path: Path) -> None:
     archive = Archive("http://127.0.0.1:9/a.tar", "0" * 32)
-    with pytest.raises(UserError, match=rf"cannot fetch http://127\.0\.0\.1:9/a\.tar.*place it at {tmp_path}/a\.tar"):
+    with pytest.raises(
+        UserError, match=rf"cannot download http://127\.0\.0\.1:9/a\.tar.*place it at {tmp_path}/a\.tar"
+    ):
         fetch(archive, tmp_path, wait=0)
 
 
@@ -155,12 +157,12 @@ def test_two_archives_become_one_folder(server: Server, tmp_path: Path, monkeypa
     one = serve(server, "one.tar", tar_of({"VOCdevkit/VOC2007/JPEGImages/1.jpg": b"1"}))
     two = serve(server, "two.tar", tar_of({"VOCdevkit/VOC2007/JPEGImages/2.jpg": b"2"}))
     monkeypatch.setitem(module.BENCHMARKS, "voc2007", Benchmark((one, two), "VOC2007", "VOCdevkit/VOC2007"))
-    place = download("voc2007", tmp_path / "data", wait=0)
-    assert sorted(p.name for p in (place / "JPEGImages").iterdir()) == ["1.jpg", "2.jpg"]
+    folder = download("voc2007", tmp_path / "data", wait=0)
+    assert sorted(p.name for p in (folder / "JPEGImages").iterdir()) == ["1.jpg", "2.jpg"]
     assert [p.name for p in (tmp_path / "data").iterdir()] == ["VOC2007"]
-    asked = len(server.asked)
-    assert download("voc2007", tmp_path / "data") == place
-    assert len(server.asked) == asked  # nothing is fetched twice
+    requests = len(server.ranges_asked)
+    assert download("voc2007", tmp_path / "data") == folder
+    assert len(server.ranges_asked) == requests  # nothing is downloaded twice
 
 
 def test_a_failed_second_archive_puts_nothing_in_place(
@@ -172,7 +174,7 @@ def test_a_failed_second_archive_puts_nothing_in_place(
     with pytest.raises(UserError):
         download("cub", tmp_path, wait=0)
     assert not (tmp_path / "CUB").exists()
-    assert (tmp_path / "one.tar").exists()  # whole and checked: the next run needs not fetch it
+    assert (tmp_path / "one.tar").exists()  # complete and checked: the next run need not download it
 
 
 def test_no_such_benchmark(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_members_that_would_leave_the_folder(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr(name, b"x")
     (tmp_path / "a.zip").write_bytes(out.getvalue())
-    with pytest.raises(UserError, match="would leave the folder"):
+    with pytest.raises(UserError, match="would be written outside the folder"):
         unpack(tmp_path / "a.zip", into)
     assert not (tmp_path / "out").exists()
 

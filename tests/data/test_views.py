@@ -1,4 +1,4 @@
-"""Views: keyed draws, the same geometry for image and mask, and shares and ranges as set."""
+"""Views: keyed draws, the same geometry for image and mask, and the shares and ranges that are set."""
 
 import math
 
@@ -9,6 +9,7 @@ from torch import Tensor
 from scob.algorithm.masks import flip_cells
 from scob.data import views as module
 from scob.data.views import Views
+from scob.draws import seed_key, uniform
 
 
 @pytest.fixture
@@ -26,17 +27,17 @@ def pixels(views: Views, normalised: Tensor) -> Tensor:
 def test_weak_is_normalised_and_flipped(images: Tensor) -> None:
     views = Views(32)
     flip = torch.arange(12) % 2 == 0
-    found = pixels(views, views.weak(images, flip)) * 255
-    torch.testing.assert_close(found[1], images[1].float(), atol=1e-3, rtol=0)
-    torch.testing.assert_close(found[0], images[0].flip(-1).float(), atol=1e-3, rtol=0)
+    seen = pixels(views, views.weak(images, flip)) * 255
+    torch.testing.assert_close(seen[1], images[1].float(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen[0], images[0].flip(-1).float(), atol=1e-3, rtol=0)
 
 
 def test_inputs_are_left_alone(images: Tensor) -> None:
     before = images.clone()
     views, keys = Views(32), torch.arange(12)
-    views.weak(images, views.flips(keys, 0, "weak"))
-    views.strong(images, views.flips(keys, 0, "weak"), keys, 0)
-    views.crop(images, keys, 0, "one")
+    views.weak(images, views.flips(keys, "weak"))
+    views.strong(images, views.flips(keys, "weak"), keys)
+    views.crop(images, keys, "one")
     views.normalise(images)
     assert torch.equal(images, before)
 
@@ -58,40 +59,46 @@ def test_mask_goes_through_the_flip_of_its_image() -> None:
     assert torch.equal(flip_cells(mask, flip), seen)
 
 
-@pytest.mark.parametrize("look", ["strong", "crop"])
-def test_a_view_depends_on_seed_epoch_and_image_alone(images: Tensor, look: str) -> None:
+@pytest.mark.parametrize("kind", ["strong", "crop"])
+def test_a_view_depends_on_seed_and_key_alone(images: Tensor, kind: str) -> None:
     keys = torch.arange(12) * 7919
 
-    def view(views: Views, rows: Tensor, epoch: int) -> Tensor:
-        if look == "crop":
-            return views.crop(images[rows], keys[rows], epoch, "one")
-        return views.strong(images[rows], views.flips(keys[rows], epoch, "strong"), keys[rows], epoch)
+    def view(views: Views, rows: Tensor, keys: Tensor = keys) -> Tensor:
+        if kind == "crop":
+            return views.crop(images[rows], keys[rows], "one")
+        return views.strong(images[rows], views.flips(keys[rows], "strong"), keys[rows])
 
     everyone = torch.arange(12)
-    whole = view(Views(32, seed=3), everyone, 5)
+    together = view(Views(32, seed=3), everyone)
     torch.manual_seed(99)
-    backwards = view(Views(32, seed=3), everyone.flip(0), 5).flip(0)
-    torch.testing.assert_close(backwards, whole, rtol=0, atol=1e-6)
-    alone = torch.cat([view(Views(32, seed=3), everyone[i : i + 1], 5) for i in range(12)])
-    torch.testing.assert_close(alone, whole, rtol=0, atol=1e-5)
-    assert not torch.allclose(view(Views(32, seed=4), everyone, 5), whole)
-    assert not torch.allclose(view(Views(32, seed=3), everyone, 6), whole)
+    backwards = view(Views(32, seed=3), everyone.flip(0)).flip(0)
+    torch.testing.assert_close(backwards, together, rtol=0, atol=1e-6)
+    alone = torch.cat([view(Views(32, seed=3), everyone[i : i + 1]) for i in range(12)])
+    torch.testing.assert_close(alone, together, rtol=0, atol=1e-5)
+    assert not torch.allclose(view(Views(32, seed=4), everyone), together)
+    assert not torch.allclose(view(Views(32, seed=3), everyone, keys + 1), together)
+
+
+def test_draws_are_keyed_as_in_earlier_versions() -> None:
+    """The 0 in the key belongs to it: without it, a resumed run would see other views."""
+    views, keys = Views(16, seed=5), torch.arange(4)
+    assert torch.equal(views.flips(keys, "clean"), uniform(keys, seed_key(5, 0, "clean flip"))[:, 0] < 0.5)
 
 
 def test_views_leave_the_global_generator_alone(images: Tensor) -> None:
     state = torch.get_rng_state()
     views, keys = Views(32), torch.arange(12)
-    views.strong(images, views.flips(keys, 0, "weak"), keys, 0)
-    views.crop(images, keys, 0, "one")
+    views.strong(images, views.flips(keys, "weak"), keys)
+    views.crop(images, keys, "one")
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_picking_rows_equals_the_whole_batch_with_where(images: Tensor) -> None:
-    """The CPU changes chosen rows only, a GPU computes all and selects: both must give the same view."""
+    """The CPU computes only the rows that change, a GPU computes all and selects: the views must be the same."""
     views, keys = Views(32, seed=1), torch.arange(12)
     unit = images / 255.0
-    picked = views._coloured(unit.clone(), keys, 0, "strong", 0.5, pick=True)
-    selected = views._coloured(unit.clone(), keys, 0, "strong", 0.5, pick=False)
+    picked = views._coloured(unit.clone(), keys, "strong", 0.5, pick=True)
+    selected = views._coloured(unit.clone(), keys, "strong", 0.5, pick=False)
     assert not torch.equal(picked, unit)
     torch.testing.assert_close(selected, picked, atol=1e-6, rtol=0)
 
@@ -102,7 +109,7 @@ def test_shares_of_jitter_grey_and_blur() -> None:
     images = flat.expand(count, -1, -1, -1)
     views, keys = Views(8), torch.arange(count)
     still = torch.zeros(count, dtype=torch.bool)
-    seen = pixels(views, views.strong(images, still, keys, 0))
+    seen = pixels(views, views.strong(images, still, keys))
     plain = images.float() / 255
     untouched = (seen - plain).abs().amax((1, 2, 3)) < 1e-5
     grey = (seen[:, 0] - seen[:, 1]).abs().amax((1, 2)) < 1e-5
@@ -116,7 +123,7 @@ def test_shares_of_jitter_grey_and_blur() -> None:
 def test_jitter_stays_in_range(images: Tensor) -> None:
     many = images.repeat(20, 1, 1, 1)
     views, keys = Views(32), torch.arange(len(many))
-    seen = pixels(views, views.strong(many, torch.zeros(len(many), dtype=torch.bool), keys, 0))
+    seen = pixels(views, views.strong(many, torch.zeros(len(many), dtype=torch.bool), keys))
     assert seen.min() > -1e-4
     assert seen.max() < 1 + 1e-4
 
@@ -127,8 +134,8 @@ def test_crop_shows_a_part_at_its_place() -> None:
     picture = torch.stack([ramp[None].expand(side, -1), ramp[:, None].expand(-1, side), ramp[None].expand(side, -1)])
     count = 400
     views, keys = Views(side), torch.arange(count)
-    draws = views._draw(keys, 0, "one crop", 4)
-    flip = views.flips(keys, 0, "one")
+    draws = views._draw(keys, "one crop", 4)
+    flip = views.flips(keys, "one")
     seen = views._cropped(picture[None].expand(count, -1, -1, -1) / 255.0, flip, draws)
     width = (seen[:, 0, 32].amax(1) - seen[:, 0, 32].amin(1)).clamp(min=1 / side)
     height = (seen[:, 1, :, 32].amax(1) - seen[:, 1, :, 32].amin(1)).clamp(min=1 / side)
@@ -143,7 +150,7 @@ def test_crop_shows_a_part_at_its_place() -> None:
 
 def test_streams_are_independent() -> None:
     views, keys = Views(16), torch.arange(4000)
-    one, two = views.flips(keys, 0, "one"), views.flips(keys, 0, "two")
+    one, two = views.flips(keys, "one"), views.flips(keys, "two")
     assert abs(float(one.float().mean()) - 0.5) < 0.04
     assert abs(float((one == two).float().mean()) - 0.5) < 0.04
 
@@ -152,7 +159,7 @@ def test_streams_are_independent() -> None:
 def test_tiny_sizes(size: int) -> None:
     views, keys = Views(size), torch.arange(30)
     images = torch.zeros((30, 3, size, size), dtype=torch.uint8)
-    assert views.strong(images, views.flips(keys, 0, "w"), keys, 0).shape == (30, 3, size, size)
+    assert views.strong(images, views.flips(keys, "w"), keys).shape == (30, 3, size, size)
 
 
 @pytest.mark.gpu
@@ -160,17 +167,17 @@ def test_cuda_draws_and_sees_as_the_cpu_does(images: Tensor) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
     views, keys = Views(32, seed=2), torch.arange(12)
-    flip = views.flips(keys, 3, "weak")
-    there = views.flips(keys.cuda(), 3, "weak")
+    flip = views.flips(keys, "weak")
+    there = views.flips(keys.cuda(), "weak")
     assert torch.equal(there.cpu(), flip)
     far, far_keys = images.cuda(), keys.cuda()
     views.normalise(far)  # the constants travel once
     torch.cuda.set_sync_debug_mode("error")
     try:
-        weak, strong = views.weak(far, there), views.strong(far, there, far_keys, 3)
-        crop = views.crop(far, far_keys, 3, "one")
+        weak, strong = views.weak(far, there), views.strong(far, there, far_keys)
+        crop = views.crop(far, far_keys, "one")
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.testing.assert_close(weak.cpu(), views.weak(images, flip))
-    torch.testing.assert_close(strong.cpu(), views.strong(images, flip, keys, 3), atol=2e-3, rtol=1e-3)
-    torch.testing.assert_close(crop.cpu(), views.crop(images, keys, 3, "one"), atol=2e-2, rtol=1e-2)
+    torch.testing.assert_close(strong.cpu(), views.strong(images, flip, keys), atol=2e-3, rtol=1e-3)
+    torch.testing.assert_close(crop.cpu(), views.crop(images, keys, "one"), atol=2e-2, rtol=1e-2)

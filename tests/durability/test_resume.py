@@ -118,7 +118,9 @@ def test_a_finished_run_can_be_extended_and_killed_on_the_way(
     assert not (struck / "summary.json").exists()
     train(resume_config(struck), struck, resume=True, shared=Shared(data))
     assert bytes_lost(whole, struck) == 0
-    assert train(longer, whole, resume=True, shared=Shared(data)).summary == json.loads((whole / "summary.json").read_text())
+    assert train(longer, whole, resume=True, shared=Shared(data)).summary == json.loads(
+        (whole / "summary.json").read_text()
+    )
 
 
 def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(

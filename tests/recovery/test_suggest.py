@@ -272,7 +272,7 @@ def test_a_photograph_that_came_later_is_left_out_and_counted(small: Small, tmp_
         ("", "no decision"),
         ("lost.png,tree,+1\n", "row 2: the image 'lost.png' is not in the run"),
         ("train-000001,tre,+1\n", "no class 'tre'.*Did you mean 'tree'"),
-        ("train-000001,tree,maybe\n", "row 2: 'maybe' is no state"),
+        ("train-000001,tree,maybe\n", "row 2: 'maybe' is not a state"),
         ("train-000001,tree,+1\ntrain-000001,tree,-1\n", "row 3: .*both confirmed and rejected"),
         ("train-000001\n", "row 2: it has 1 cells"),
     ],

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from scob.data.feed import Feed, unwrap
+from scob.data.feed import Feed, FeedOptions, unwrap
 from scob.data.images import ImageFiles
 from scob.data.readers import open_split, splits_of
 from scob.data.views import Views
@@ -75,12 +75,12 @@ def bench_data(
     speeds["Pillow, one core"] = rate(lambda: (plain(path, size) for path in paths))
     with ThreadPoolExecutor(hands) as pool:
         speeds[f"Pillow, {hands} threads"] = rate(lambda: pool.map(lambda path: plain(path, size), paths))
-    with Feed(found, size, place, workers=hands) as feed:
+    with Feed(found, size, place, FeedOptions(workers=hands)) as feed:
         feed.fetch(batches[0])  # the workers start once a run, not once an epoch
         speeds[f"decoded, {hands} workers"] = rate(lambda: feed.iterate(batches))
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        feed = Feed(found, size, place, workers=hands, cache=cache or Path(folder))
+        feed = Feed(found, size, place, FeedOptions(workers=hands, cache=cache or Path(folder)))
         built = time.perf_counter() - started
         with feed:
             speeds["cached"] = rate(lambda: feed.iterate(batches))

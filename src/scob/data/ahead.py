@@ -1,4 +1,4 @@
-"""Work done by threads before it is asked for. Nothing here imports torch."""
+"""Threads that work ahead of their caller. Nothing here imports torch."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 def work_ahead(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], count: int
 ) -> Iterator[Result]:
-    """`work(item)` of each item, in order; up to `count` further items are under way in `pool` meanwhile.
+    """`work(item)` for each item, in order, while up to `count` more items are under way in `pool`.
 
-    Whoever stops early cancels what has not begun.
+    If the caller stops early, work that has not begun is cancelled.
     """
     coming: deque[Future[Result]] = deque()
     try:

@@ -1,7 +1,7 @@
 """Processes that decode images into shared memory.
 
-Each worker writes pixels straight into a block that both sides map; only file names and error messages travel
-through its pipe. A worker that dies is noticed at once, because its exit is awaited together with its answer.
+Each worker writes pixels into a block of memory that both sides map; only file names and error messages go through
+its pipe. A worker that dies is noticed at once, because the pool waits for its exit as well as for its answer.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from scob.data.images import decode
 from scob.errors import UserError
 
-Task = list[tuple[int, str, str]]  # slot, file, how to name it to a person
-Failures = list[tuple[int, str]]  # slot, what went wrong
-PIPE_BYTES = 1 << 15
+Task = list[tuple[int, str, str]]  # slot, file, how to name the image in a message
+Failures = list[tuple[int, str]]  # slot, what is wrong
+PIPE_BYTES = 1 << 15  # at most this many bytes wait in a worker's pipe
 
 
 @dataclass
 class Ticket:
-    """A batch under way: which block it fills, how many parts are owed, what could not be decoded."""
+    """A batch under way: the block it fills, how many workers still owe their part, what could not be decoded."""
 
     block: int
     count: int
@@ -67,11 +67,11 @@ class DecodePool:
             raise
         finally:
             with contextlib.suppress(OSError):
-                path.unlink()  # all have it mapped: nothing is left behind, however this run ends
+                path.unlink()  # everyone has it mapped: nothing is left behind, however this process ends
 
     @property
     def alive(self) -> bool:
-        """Whether there are workers to ask."""
+        """Whether the workers are running."""
         return bool(self._pipes)
 
     def submit(self, tasks: list[tuple[str, str]]) -> Ticket | None:
@@ -87,7 +87,7 @@ class DecodePool:
         return ticket
 
     def _send(self, number: int, ticket: Ticket, part: Task) -> None:
-        """Hand a worker its part, never more than its pipe holds: two sides that both write would wait forever."""
+        """Give a worker its part without filling its pipe: two sides that both write would wait forever."""
         weight = sum(len(file) + len(where) + 32 for _, file, where in part)
         waiting = self._waiting[number]
         while waiting and weight + sum(each for _, each in waiting) > PIPE_BYTES:
@@ -106,13 +106,13 @@ class DecodePool:
         return self._memory[ticket.block, : ticket.count], ticket.failures
 
     def release(self, ticket: Ticket) -> None:
-        """Give the ticket's block back, after its last worker has finished with it."""
+        """Free the ticket's block, once every worker has finished with it."""
         while ticket.owed:
             self._poll()
         self._free.append(ticket.block)
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
@@ -154,14 +154,14 @@ class DecodePool:
         code = self._processes[number].exitcode
         self.close()
         return UserError(
-            f"a process that decodes images died (exit code {code}); the machine may be short of memory: "
+            f"a process that decodes images died (exit code {code}); memory may have run out: "
             "try again with fewer data.workers"
         )
 
 
 @contextlib.contextmanager
 def _no_main_module() -> Iterator[None]:
-    """Keep a worker from running the caller's script again: it needs nothing from there."""
+    """Keep a worker from running the caller's script, which it does not need."""
     main = sys.modules["__main__"]
     file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
     if file is not None:
@@ -176,7 +176,7 @@ def _no_main_module() -> Iterator[None]:
 
 
 def _shared_file(size: int) -> Path:
-    """A file of that size to map, in memory where there is room for it."""
+    """A new file of `size` bytes to map: in memory if there is room, else on disk."""
     shared = Path("/dev/shm")
     folder = None
     if shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > size + (16 << 20):
@@ -184,9 +184,9 @@ def _shared_file(size: int) -> Path:
     try:
         handle, name = tempfile.mkstemp(prefix="scob-decode-", dir=folder)
     except OSError as error:
-        raise UserError(f"cannot make a file to share with the decoding processes: {error}") from error
+        raise UserError(f"cannot create a file to share with the decoding processes: {error}") from error
     try:
-        if hasattr(os, "posix_fallocate"):  # reserve it now: running out later would be a bus error
+        if hasattr(os, "posix_fallocate"):  # reserve the space now: to run out later would be a bus error
             os.posix_fallocate(handle, 0, size)
         else:
             os.ftruncate(handle, size)
@@ -202,7 +202,7 @@ def _shared_file(size: int) -> Path:
 
 
 def _serve(pipe: Connection, path: str, shape: tuple[int, ...]) -> None:
-    """A worker's life: decode what arrives into the block it names until the pipe closes."""
+    """What a worker does: decode the files that arrive into their block, until the pipe closes."""
     memory: NDArray[np.uint8] = np.memmap(path, np.uint8, "r+", shape=shape)
     size = shape[-1]
     pipe.send([])

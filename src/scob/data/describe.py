@@ -1,4 +1,4 @@
-"""What is in a source: counts, label statistics, what to know before training, and a grid of pictures."""
+"""A source at a glance: counts, label statistics, what to know before training, and a grid of pictures."""
 
 import io
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from scob.data.check import broken_images
 from scob.data.images import rows_word
-from scob.data.packed_cache import Progress
+from scob.data.progress import Progress
 from scob.data.readers import infer_format, open_split, read_split, splits_of
 from scob.data.split import ReadOptions, Split
 from scob.draws import permutation
@@ -42,28 +42,27 @@ class Description:
     splits: tuple[SplitSummary, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Ready for JSON."""
         return asdict(self)
 
 
 def describe(
     source: str, split: str | None = None, options: ReadOptions = ReadOptions(), format: str = "auto"
 ) -> Description:
-    """Count a source, split by split (or one split alone)."""
+    """The numbers of a source, split by split (or of one split)."""
     kind = infer_format(source) if format == "auto" else format
     names = [split] if split is not None else list(splits_of(source, kind))
     if not names:
         raise UserError(f"{source} has no split")
-    found = [open_split(source, name, options, kind) for name in names]
-    return Description(source, kind, found[0].labels.classes, tuple(summarise(each) for each in found))
+    opened = [open_split(source, name, options, kind) for name in names]
+    return Description(source, kind, opened[0].labels.classes, tuple(summarise(each) for each in opened))
 
 
 def summarise(split: Split) -> SplitSummary:
     """The numbers of one split and what a person should know about them."""
-    numbers = split.labels.statistics()
     return SplitSummary(
         split.name,
-        numbers,
+        split.labels.statistics(),
         split.masks is not None,
         split.expected_positives,
         split.skipped,
@@ -77,8 +76,8 @@ def _notes(split: Split) -> list[str]:
     without = int((~present.any(axis=1)).sum())
     if without:
         notes.append(
-            f"{without} images have no positive: they are kept, have no single label to draw, and join the "
-            "classification loss only"
+            f"{without} images have no positive: they are kept, have no single label to draw, and count only in the "
+            "classification loss"
         )
     empty = [split.labels.classes[c] for c in np.flatnonzero(~present.any(axis=0))]
     if empty:
@@ -86,7 +85,7 @@ def _notes(split: Split) -> list[str]:
             f"{len(empty)} classes have no positive ({rows_word(empty, 5)}): their AP is undefined and left out of mAP"
         )
     if not (split.labels.values < 0).any():
-        notes.append("no label says absent (-1): what is not marked present is unknown")
+        notes.append("no label says absent (-1): every class that is not marked present is unknown")
     return notes
 
 
@@ -98,24 +97,24 @@ def check(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[int, list[str]]:
-    """Read every row and decode every image: how many images are good, and what is wrong with the others."""
+    """Read every row and decode every image: how many images are good, and what is wrong with each of the rest."""
     lenient = ReadOptions(options.difficult, options.classes, True, options.seed)
-    found = read_split(source, split, lenient, format)
-    broken = broken_images(found, workers, progress)
-    return len(found) - len(broken), [*found.skipped, *(broken[row] for row in sorted(broken))]
+    read = read_split(source, split, lenient, format)
+    broken = broken_images(read, workers, progress)
+    return len(read) - len(broken), [*read.skipped, *(broken[row] for row in sorted(broken))]
 
 
 def picture_grid(split: Split, path: Path, columns: int = 6, rows: int = 4, seed: int = 0) -> list[str]:
-    """Write a PNG of some images with their labels under them; returns the ids of the images shown."""
+    """Write a PNG with some images and their labels; return the names of the images shown."""
     from PIL import Image, ImageDraw
 
     font = _font()
-    chosen = sorted(permutation(len(split), seed, "grid")[: columns * rows].tolist())
-    down = -(-len(chosen) // columns)
+    shown = sorted(permutation(len(split), seed, "grid")[: columns * rows].tolist())
+    down = -(-len(shown) // columns)
     sheet = Image.new("RGB", (columns * TILE, down * (TILE + CAPTION)), (255, 255, 255))
     pen = ImageDraw.Draw(sheet)
-    for place, row in enumerate(chosen):
-        left, top = place % columns * TILE, place // columns * (TILE + CAPTION)
+    for position, row in enumerate(shown):
+        left, top = position % columns * TILE, position // columns * (TILE + CAPTION)
         tile = Image.fromarray(split.images.load(row))
         tile.thumbnail((TILE - 8, TILE - 8))
         sheet.paste(tile, (left + (TILE - tile.width) // 2, top + (TILE - tile.height) // 2))
@@ -125,11 +124,11 @@ def picture_grid(split: Split, path: Path, columns: int = 6, rows: int = 4, seed
     out = io.BytesIO()
     sheet.save(out, "PNG")
     write_atomically(path, out.getvalue())
-    return [split.labels.images[row] for row in chosen]
+    return [split.labels.images[row] for row in shown]
 
 
 def _font() -> Any:
-    """DejaVu, which matplotlib brings along: it has Greek, Cyrillic, Arabic and more."""
+    """DejaVu, which comes with matplotlib and has Greek, Cyrillic, Arabic and more."""
     import matplotlib
     from PIL import ImageFont
 
@@ -137,7 +136,7 @@ def _font() -> Any:
 
 
 def _wrapped(names: list[str], pen: Any, font: Any) -> list[str]:
-    """The names in at most two lines that fit a tile."""
+    """The names in at most two lines as wide as a tile."""
     lines = [""]
     for name in names:
         longer = f"{lines[-1]}, {name}" if lines[-1] else name

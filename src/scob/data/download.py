@@ -1,8 +1,7 @@
-"""Fetch the four benchmarks from their official addresses: resumed, checked, unpacked, then put in place."""
+"""Download the four benchmarks from their official addresses: resume, check, unpack, then move into place."""
 
 import hashlib
 import http.client
-import re
 import shutil
 import tarfile
 import time
@@ -14,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from scob.errors import UserError
+from scob.files import whole_number
 
-Progress = Callable[[str, int, int], None]  # what, bytes done, bytes in all (0: not known)
+DownloadProgress = Callable[[str, int, int], None]  # what is done, bytes so far, bytes in total (0: unknown)
 TRIES = 5
-MOST_GROWTH = 200
+MOST_GROWTH = 200  # unpacked bytes per packed byte: images hardly shrink, text shrinks ten or twenty times
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Archive:
-    """One file to fetch, with the MD5 its publisher's readers agree on."""
+    """One file to download, with its MD5 checksum."""
 
     address: str
     md5: str
@@ -35,10 +35,10 @@ class Archive:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Archives that unpack into one tree; `inside` is the part of it that becomes the folder `place`."""
+    """Archives that unpack into one tree; the part `inside` of it becomes the folder `name`."""
 
     archives: tuple[Archive, ...]
-    place: str
+    name: str
     inside: str = "."
 
 
@@ -78,37 +78,42 @@ BENCHMARKS = {
 }
 
 
-def download(name: str, folder: Path, progress: Progress | None = None, keep: bool = False, wait: float = 1.0) -> Path:
-    """Fetch and unpack a benchmark below `folder`; returns its place, at once if it is there already."""
+def download(
+    name: str, folder: Path, progress: DownloadProgress | None = None, keep: bool = False, wait: float = 1.0
+) -> Path:
+    """Download and unpack a benchmark into a folder below `folder`, and return that; do nothing if it exists.
+
+    `keep` keeps the archives; `wait` is how many seconds to wait before the second try.
+    """
     if name not in BENCHMARKS:
-        raise UserError(f"there is no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+        raise UserError(f"there is no benchmark {name!r}; the benchmarks are {', '.join(BENCHMARKS)}")
     benchmark = BENCHMARKS[name]
-    place = folder / benchmark.place
-    if place.exists():
-        return place
+    target = folder / benchmark.name
+    if target.exists():
+        return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = [fetch(archive, folder, progress, wait) for archive in benchmark.archives]
-        staging = folder / f".{benchmark.place}.part"
+        staging = folder / f".{benchmark.name}.part"
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir()
         for path in files:
             unpack(path, staging, progress)
-        whole = staging / benchmark.inside
-        if not whole.is_dir():
-            raise UserError(f"{files[0]} does not hold {benchmark.inside}")
-        whole.rename(place)
+        unpacked = staging / benchmark.inside
+        if not unpacked.is_dir():
+            raise UserError(f"{files[0]} does not contain {benchmark.inside}")
+        unpacked.rename(target)
         shutil.rmtree(staging, ignore_errors=True)
         for path in files:
             if not keep:
                 path.unlink()
     except OSError as error:
         raise UserError(f"cannot write below {folder}: {error.strerror or error}") from error
-    return place
+    return target
 
 
-def fetch(archive: Archive, folder: Path, progress: Progress | None = None, wait: float = 1.0) -> Path:
-    """The archive in `folder`, whole and checked. A part left by an earlier try is continued."""
+def fetch(archive: Archive, folder: Path, progress: DownloadProgress | None = None, wait: float = 1.0) -> Path:
+    """Download an archive into `folder` and check it; an earlier download that was cut off is continued."""
     path = folder / archive.name
     part = folder / f"{archive.name}.part"
     if not path.exists():
@@ -127,18 +132,18 @@ def fetch(archive: Archive, folder: Path, progress: Progress | None = None, wait
                 raise UserError(_offline(archive, folder, reason))
             time.sleep(wait * attempt)
         part.rename(path)
-    found = _md5(path, progress)
-    if found != archive.md5:
+    checksum = _md5(path, progress)
+    if checksum != archive.md5:
         path.unlink()
         raise UserError(
-            f"{path} has the checksum {found}, but {archive.md5} is right: it was damaged or changed on "
-            "the way and has been removed; run the same command again"
+            f"{path} has the checksum {checksum}, but it should be {archive.md5}: the file was damaged or changed "
+            "and has been removed; run the same command again"
         )
     return path
 
 
-def unpack(path: Path, into: Path, progress: Progress | None = None) -> None:
-    """Unpack a tar or zip; a member that would leave `into` is refused."""
+def unpack(path: Path, into: Path, progress: DownloadProgress | None = None) -> None:
+    """Unpack a tar or zip file; refuse a member that would be written outside `into`."""
     try:
         if zipfile.is_zipfile(path):
             _unpack_zip(path, into, progress)
@@ -156,54 +161,54 @@ def unpack(path: Path, into: Path, progress: Progress | None = None) -> None:
 
 
 def _check_growth(unpacked: int, packed: int) -> None:
-    """A ValueError for an archive that is all air: pictures hardly shrink, text shrinks by ten or twenty."""
+    """Refuse an archive that would fill the disk."""
     if unpacked > MOST_GROWTH * packed + _BLOCK:
         raise ValueError(f"it unpacks to more than {MOST_GROWTH} times its own size")
 
 
-def _unpack_zip(path: Path, into: Path, progress: Progress | None) -> None:
+def _unpack_zip(path: Path, into: Path, progress: DownloadProgress | None) -> None:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         size, done = sum(member.file_size for member in members), 0
         _check_growth(size, path.stat().st_size)
         for number, member in enumerate(members):
             name = PurePosixPath(member.filename)
-            linked = (member.external_attr >> 16) & 0o170000 == 0o120000
-            if name.is_absolute() or ".." in name.parts or "\\" in member.filename or linked:
-                raise ValueError(f"{member.filename!r} would leave the folder")
+            is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
+            if name.is_absolute() or ".." in name.parts or "\\" in member.filename or is_link:
+                raise ValueError(f"{member.filename!r} would be written outside the folder")
             archive.extract(member, into)
             done += member.file_size
             if progress is not None and number % 100 == 0:
                 progress(f"unpack {path.name}", done, size)
 
 
-def _receive(archive: Archive, part: Path, progress: Progress | None) -> bool:
-    """Fetch what is missing of `part`; False when the server stopped before the end."""
-    have = part.stat().st_size if part.exists() else 0
+def _receive(archive: Archive, part: Path, progress: DownloadProgress | None) -> bool:
+    """Download what is missing of `part`; False if the connection ended early."""
+    size = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(archive.address, headers={"User-Agent": "scob"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    if size:
+        request.add_header("Range", f"bytes={size}-")
     try:
         response = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing is missing, or the part is of another file: the checksum will tell
+        if error.code == 416 and size:  # nothing is missing, or this is part of another file: the checksum will show
             return True
         raise
     with response:
         resumed = response.status == 206
-        have = have if resumed else 0
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length and re.fullmatch("[0-9]{1,18}", length) else 0
+        size = size if resumed else 0
+        length = whole_number(response.headers.get("Content-Length", ""), digits=18)
+        total = size + length if length is not None else 0
         with part.open("ab" if resumed else "wb") as file:
             while block := response.read(_BLOCK):
                 file.write(block)
-                have += len(block)
+                size += len(block)
                 if progress is not None:
-                    progress(archive.name, have, total)
-    return not total or have >= total
+                    progress(archive.name, size, total)
+    return not total or size >= total
 
 
-def _md5(path: Path, progress: Progress | None) -> str:
+def _md5(path: Path, progress: DownloadProgress | None) -> str:
     digest = hashlib.md5(usedforsecurity=False)
     size, done = path.stat().st_size, 0
     with path.open("rb") as file:
@@ -217,6 +222,6 @@ def _md5(path: Path, progress: Progress | None) -> str:
 
 def _offline(archive: Archive, folder: Path, reason: str) -> str:
     return (
-        f"cannot fetch {archive.address} ({reason}); what has arrived is kept: run the same command again, or "
-        f"fetch the file elsewhere, place it at {folder / archive.name}, and run the same command"
+        f"cannot download {archive.address} ({reason}); what has arrived is kept: run the same command again, or "
+        f"download the file elsewhere, place it at {folder / archive.name}, and run the same command"
     )

@@ -1,8 +1,9 @@
-"""Feeding: rows of a split in, uint8 batches on the device out, decoded ahead of time."""
+"""Feeding: rows of a split in, uint8 batches on the device out, prepared ahead of time."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,53 +11,62 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from scob.data.ahead import work_ahead
 from scob.data.decode_pool import DecodePool, Failures, Ticket
 from scob.data.images import ImageFiles
-from scob.data.packed_cache import Packed, Progress, open_packed
+from scob.data.packed_cache import Packed, open_packed
+from scob.data.progress import Progress
 from scob.data.split import ChosenImages, Images, Split
 from scob.errors import UserError
 
-AHEAD = 4  # batches decoded before they are asked for
-LARGEST_BLOCK = 64  # images a shared block holds; larger batches travel in pieces
+AHEAD = 4  # batches prepared before they are asked for
+LARGEST_BLOCK = 64  # images per block of shared memory; larger batches are decoded in pieces
 
 Rows = NDArray[np.int64]
 Pixels = NDArray[np.uint8]
 
 
-class Feed:
-    """Images of `split` at `size`, as (B, 3, size, size) uint8 tensors on `device`.
+@dataclass(frozen=True)
+class FeedOptions:
+    """Where a feed takes its pixels from; every way gives the same pixels.
 
-    Pixels come, in this order, from the device itself (`resident`), from the packed `cache` folder, from
-    `workers` decoding processes, or from this process. All four give the same pixels. An image that cannot be
-    decoded raises a `UserError`; with `skip_bad` it is black and its row is listed in `bad`.
+    They come from the device itself (`resident`), from the packed cache in the folder `cache`, from `workers`
+    decoding processes, or from this process: the first of these that is set. An image that cannot be decoded raises
+    a `UserError`; with `skip_bad` it is black, and `Feed.bad` lists its row.
     """
+
+    workers: int = 0
+    cache: Path | None = None
+    resident: bool = False
+    skip_bad: bool = False
+
+
+class Feed:
+    """Images of `split` at `size`, as (B, 3, size, size) uint8 tensors on `device`."""
 
     def __init__(
         self,
         split: Split,
         size: int,
         device: torch.device,
-        workers: int = 0,
-        cache: Path | None = None,
-        resident: bool = False,
-        skip_bad: bool = False,
+        options: FeedOptions = FeedOptions(),
         progress: Progress | None = None,
     ) -> None:
-        self.size, self.device, self.workers, self.skip_bad = size, torch.device(device), workers, skip_bad
+        self.size, self.device, self.options = size, torch.device(device), options
         self.bad: dict[int, str] = {}
         self._rows: Rows | None
-        self._images, chosen = unwrap(split.images)
-        # The cache holds the underlying images, so that every selection of them shares one file.
+        self._images, selected = unwrap(split.images)
+        # The cache contains the underlying images, so that all selections of them share one file.
         self._rows, self._count = None, len(self._images)
         self._pool: DecodePool | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._packed: Packed | None = None
         self._resident: Tensor | None = None
-        if cache is not None and isinstance(self._images, ImageFiles):
-            self._packed = open_packed(self._images, size, Path(cache), self._decode_all, progress)
+        if options.cache is not None and isinstance(self._images, ImageFiles):
+            self._packed = open_packed(self._images, size, Path(options.cache), self._decode_all, progress)
             self._close_pool()
-        self._rows, self._count = chosen, len(split)
-        if resident:
+        self._rows, self._count = selected, len(split)
+        if options.resident:
             self._resident = self._keep(progress)
             self._close_pool()
 
@@ -65,19 +75,19 @@ class Feed:
 
     @property
     def resident(self) -> Tensor | None:
-        """All images on the device, (N, 3, S, S) uint8, where they are kept there."""
+        """All images, (N, 3, S, S) uint8, if they are kept on the device."""
         return self._resident
 
     def fetch(self, rows: Rows) -> Tensor:
-        """The images of some rows, which may repeat: (B,) -> (B, 3, S, S) uint8 on the device."""
+        """The images of these rows, which may repeat: (B,) -> (B, 3, S, S) uint8 on the device."""
         return next(self.iterate([rows]))
 
     def iterate(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
-        """`fetch` of each batch, the next ones being prepared meanwhile."""
+        """`fetch` of each batch, while the next ones are prepared."""
         if self._resident is not None:
             for rows in batches:
                 yield self._resident.index_select(0, self._sent(torch.from_numpy(self._checked(rows))))
-        elif self._packed is None and self.workers and isinstance(self._images, ImageFiles):
+        elif self._packed is None and self.options.workers and isinstance(self._images, ImageFiles):
             for rows, pixels, failures in self._from_workers(batches):
                 self._report(rows, failures)
                 yield self._sent(pixels)
@@ -87,7 +97,7 @@ class Feed:
                 yield self._sent(pixels)
 
     def close(self) -> None:
-        """End the workers. A feed that is never closed ends them with the process."""
+        """End the workers. Those of a feed that is never closed end with this process."""
         self._close_pool()
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
@@ -107,7 +117,7 @@ class Feed:
     def _checked(self, rows: Rows) -> Rows:
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         if len(rows) and (rows.min() < 0 or rows.max() >= self._count):
-            raise IndexError(f"rows must lie in [0, {self._count})")
+            raise IndexError(f"rows must be in [0, {self._count})")
         return rows
 
     def _sent(self, tensor: Tensor) -> Tensor:
@@ -121,26 +131,26 @@ class Feed:
         return torch.empty((count, 3, self.size, self.size), dtype=torch.uint8, pin_memory=pinned)
 
     def _base(self, rows: Rows) -> Rows:
-        """Rows of the underlying images."""
+        """Rows of the split -> rows of the underlying images."""
         return rows if self._rows is None else self._rows[rows]
 
     def _report(self, rows: Rows, failures: Failures) -> None:
         for position, why in failures:
-            if not self.skip_bad:
+            if not self.options.skip_bad:
                 raise UserError(why)
             self.bad[int(rows[position])] = why
 
     def _keep(self, progress: Progress | None) -> Tensor:
-        """The whole split as one tensor on the device."""
-        kept = torch.empty((self._count, 3, self.size, self.size), dtype=torch.uint8, device=self.device)
+        """All images of the split as one tensor on the device."""
+        images = torch.empty((self._count, 3, self.size, self.size), dtype=torch.uint8, device=self.device)
         steps = [np.arange(i, min(i + 64, self._count), dtype=np.int64) for i in range(0, self._count, 64)]
         for rows, pixels in zip(steps, self.iterate(steps), strict=True):
-            kept[int(rows[0]) : int(rows[-1]) + 1] = pixels
+            images[int(rows[0]) : int(rows[-1]) + 1] = pixels
             if progress is not None:
                 progress(int(rows[-1]) + 1, self._count)
-        return kept
+        return images
 
-    # In this process: from the packed cache, or decoded here. One thread works ahead of the caller.
+    # In this process: read from the packed cache or decoded here, by one thread that works ahead of the caller.
 
     def _gather(self, rows: Rows) -> tuple[Tensor, Failures]:
         base, out = self._base(rows), self._empty(len(rows))
@@ -160,32 +170,21 @@ class Feed:
         return out, failures
 
     def _from_thread(self, batches: Iterable[Rows]) -> Iterator[tuple[Rows, Tensor, Failures]]:
+        def gather(rows: Rows) -> tuple[Rows, Tensor, Failures]:
+            return (rows, *self._gather(rows))
+
         if isinstance(batches, list) and len(batches) == 1:  # nothing to work ahead on
-            rows = self._checked(batches[0])
-            yield (rows, *self._gather(rows))
+            yield gather(self._checked(batches[0]))
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "scob-feed")
-        coming: deque[tuple[Rows, Future[tuple[Tensor, Failures]]]] = deque()
-        try:
-            for batch in batches:
-                rows = self._checked(batch)
-                coming.append((rows, self._thread.submit(self._gather, rows)))
-                if len(coming) > AHEAD:
-                    rows, future = coming.popleft()
-                    yield (rows, *future.result())
-            while coming:
-                rows, future = coming.popleft()
-                yield (rows, *future.result())
-        finally:
-            for _, future in coming:
-                future.cancel()
+        yield from work_ahead(self._thread, gather, map(self._checked, batches), AHEAD)
 
-    # In worker processes.
+    # In worker processes, which take several batches ahead of the caller.
 
     def _workers(self, batch: int) -> DecodePool:
         if self._pool is None or not self._pool.alive:
-            self._pool = DecodePool(self.workers, self.size, min(max(batch, 8), LARGEST_BLOCK), AHEAD + 2)
+            self._pool = DecodePool(self.options.workers, self.size, min(max(batch, 8), LARGEST_BLOCK), AHEAD + 2)
         return self._pool
 
     def _task(self, row: int) -> tuple[str, str]:
@@ -194,49 +193,49 @@ class Feed:
 
     def _from_workers(self, batches: Iterable[Rows]) -> Iterator[tuple[Rows, Tensor, Failures]]:
         coming: deque[tuple[Rows, list[tuple[Rows, Ticket | None]]]] = deque()
-        flying = 0
+        pieces_under_way = 0
         try:
             for batch in batches:
                 rows = self._checked(batch)
                 pool = self._workers(len(rows))
                 pieces = [rows[i : i + pool.capacity] for i in range(0, len(rows), pool.capacity)]
-                while coming and flying + len(pieces) > AHEAD:
-                    flying -= len(coming[0][1])
-                    yield self._landed(*coming.popleft())
+                while coming and pieces_under_way + len(pieces) > AHEAD:
+                    pieces_under_way -= len(coming[0][1])
+                    yield self._collected(*coming.popleft())
                 tickets = [(piece, pool.submit([self._task(int(r)) for r in self._base(piece)])) for piece in pieces]
                 coming.append((rows, tickets))
-                flying += len(pieces)
+                pieces_under_way += len(pieces)
             while coming:
-                yield self._landed(*coming.popleft())
+                yield self._collected(*coming.popleft())
         finally:
             for _, tickets in coming:
                 for _, ticket in tickets:
                     if ticket is not None and self._pool is not None and self._pool.alive:
                         self._pool.release(ticket)
 
-    def _landed(self, rows: Rows, tickets: list[tuple[Rows, Ticket | None]]) -> tuple[Rows, Tensor, Failures]:
+    def _collected(self, rows: Rows, tickets: list[tuple[Rows, Ticket | None]]) -> tuple[Rows, Tensor, Failures]:
         out, failures, start = self._empty(len(rows)), [], 0
         for piece, ticket in tickets:
             if ticket is None:  # every block was in use
-                part, found = self._gather(piece)
-                out[start : start + len(piece)] = part
+                decoded, piece_failures = self._gather(piece)
+                out[start : start + len(piece)] = decoded
             else:
                 assert self._pool is not None
-                pixels, found = self._pool.collect(ticket)
+                pixels, piece_failures = self._pool.collect(ticket)
                 out[start : start + len(piece)] = torch.from_numpy(pixels)
                 self._pool.release(ticket)
-            failures += [(start + position, why) for position, why in found]
+            failures += [(start + position, why) for position, why in piece_failures]
             start += len(piece)
         return rows, out, failures
 
     def _decode_all(self, batches: Iterator[Rows]) -> Iterator[tuple[Pixels, Failures]]:
-        source = self._from_workers(batches) if self.workers else self._from_thread(batches)
+        source = self._from_workers(batches) if self.options.workers else self._from_thread(batches)
         for _, pixels, failures in source:
             yield pixels.numpy(), failures
 
 
 def unwrap(images: Images) -> tuple[Images, Rows | None]:
-    """The images under any selections of them, and the rows selected (None: all, in order)."""
+    """The images beneath any selections of them, and the rows selected (None: all, in order)."""
     rows: Rows | None = None
     while isinstance(images, ChosenImages):
         rows = images.rows if rows is None else images.rows[rows]

@@ -1,4 +1,4 @@
-"""Which image files a person means: files, folders, patterns, or a list on stdin. Nothing here imports torch."""
+"""Find the images that a user names: files, folders, patterns, or a list on stdin. Nothing here imports torch."""
 
 import glob
 import os
@@ -14,49 +14,52 @@ STDIN = "-"
 
 @dataclass(frozen=True)
 class FoundImages:
-    """Image files in the order asked for, each once, and how many other files the folders held."""
+    """Image files in the order they were named, each once, and how many other files were in the folders."""
 
     paths: tuple[str, ...]
     skipped: int = 0
 
 
 def find_images(words: Iterable[str | Path], stdin: Iterable[str] = ()) -> FoundImages:
-    """The files that `words` name; the word '-' stands for the lines of `stdin`.
+    """The files that `words` name; the word '-' means the lines of `stdin`.
 
-    A folder gives the images below it. A file named outright is taken as it is: whether it is an image shows when
-    it is decoded. Lines of a list need not exist, so that one lost file does not end a long run.
+    A folder gives the images below it. A single file is taken whatever its suffix: decoding shows whether it is an
+    image. Files listed on stdin need not exist, so that one missing file does not stop a long run.
     """
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     skipped = 0
     for word in map(str, words):
         if word == STDIN:
             lines = [line.rstrip("\r\n") for line in stdin]
-            found.update(dict.fromkeys(line for line in lines if line.strip()))
+            files.update(dict.fromkeys(line for line in lines if line.strip()))
         elif Path(word).is_dir():
             inside, others = images_below(Path(word))
-            found.update(dict.fromkeys(inside))
+            files.update(dict.fromkeys(inside))
             skipped += others
         elif Path(word).exists():
-            found[word] = None
+            files[word] = None
         else:
-            matched = sorted(glob.glob(word, recursive=True)) if glob.has_magic(word) else []  # noqa: PTH207 (absolute patterns, too)
+            matched = sorted(glob.glob(word, recursive=True)) if glob.has_magic(word) else []  # noqa: PTH207 (patterns may be absolute)
             if not matched:
                 what = "no file matches" if glob.has_magic(word) else "there is no file or folder"
                 raise UserError(f"{what} {word}")
             for path in matched:
                 if Path(path).is_dir():
                     inside, others = images_below(Path(path), empty=True)
-                    found.update(dict.fromkeys(inside))
+                    files.update(dict.fromkeys(inside))
                     skipped += others
                 else:
-                    found[path] = None
-    if not found:
-        raise UserError("there is no image to look at: the list is empty")
-    return FoundImages(tuple(found), skipped)
+                    files[path] = None
+    if not files:
+        raise UserError("no image was named: the list is empty")
+    return FoundImages(tuple(files), skipped)
 
 
 def images_below(folder: Path, empty: bool = False) -> tuple[list[str], int]:
-    """The images below a folder, sorted, and the number of files that are none; hidden files are not looked at."""
+    """The images below a folder, sorted, and how many other files there are; hidden files are ignored.
+
+    A folder without images is an error, unless `empty` allows it.
+    """
 
     def refuse(error: OSError) -> None:
         raise UserError(f"cannot read the folder {error.filename}: {error.strerror}") from error
@@ -73,6 +76,6 @@ def images_below(folder: Path, empty: bool = False) -> tuple[list[str], int]:
             else:
                 others += 1
     if not images and not empty:
-        beside = f" (it holds {others} files of other kinds)" if others else ""
-        raise UserError(f"the folder {folder} holds no image{beside}")
+        note = f" ({others} files of other kinds)" if others else ""
+        raise UserError(f"there are no images in the folder {folder}{note}")
     return sorted(images), others

@@ -1,6 +1,6 @@
 """From an image file to pixels: the one decoder that training, evaluation, prediction and the cache all use.
 
-Nothing here imports torch, so that a worker process starts in a fraction of a second.
+Nothing here imports torch, so that a worker process starts quickly.
 """
 
 import io
@@ -17,7 +17,9 @@ from PIL import Image, UnidentifiedImageError
 
 from scob.errors import UserError
 
-# 89 megapixels: where Pillow begins to warn. Its own limit is twice that, half a gigabyte of memory an image.
+# What backbones trained on ImageNet expect: mean and deviation of red, green and blue in [0, 1].
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# 89 megapixels, where Pillow begins to warn. Its own limit is twice that: half a gigabyte of memory per image.
 MAX_PIXELS = 1024 * 1024 * 1024 // 4 // 3
 SUFFIXES = frozenset(
     f".{kind}"
@@ -50,20 +52,20 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 
-# An image between Pillow's two limits is refused below with a sentence; its warning would only repeat that.
+# An image between Pillow's two limits is refused below; the warning would say the same.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 def cause(complaint: str) -> str:
-    """What is wrong with an image that was left out, without the advice to leave it out."""
+    """What is wrong with an image, without the advice that follows it."""
     return complaint.partition("; ")[0]
 
 
 def decode(source: Path | str | bytes, size: int | None = None, where: str = "") -> NDArray[np.uint8]:
     """(H, W, 3) RGB with the EXIF rotation applied; squash-resized (bilinear) to (size, size) if asked.
 
-    Animations give their first frame, CMYK becomes RGB, 16 bits become 8, transparency lies on white. A file
-    that is missing, empty, damaged or larger than `MAX_PIXELS` raises a `UserError` that begins with `where`.
+    Animations give their first frame, CMYK becomes RGB, 16 bits become 8, and transparent pixels become white. A
+    file that is missing, empty, damaged or larger than `MAX_PIXELS` raises a `UserError` that begins with `where`.
     """
     name = where or ("the image" if isinstance(source, bytes) else str(source))
     try:
@@ -79,16 +81,16 @@ def decode(source: Path | str | bytes, size: int | None = None, where: str = "")
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(f"{name}: there is no such file; mend the path, or leave it out with --skip-bad") from None
+        raise UserError(f"{name}: there is no such file; correct the path, or leave it out with --skip-bad") from None
     except (PermissionError, IsADirectoryError) as error:
         raise UserError(f"{name}: the file cannot be read ({error.strerror})") from None
     except Image.DecompressionBombError:
         raise UserError(_too_large(name)) from None
     except UnidentifiedImageError:
         empty = isinstance(source, bytes) and not source
-        what = "the file is empty (0 bytes)" if empty else "this is not an image of a known kind"
-        raise UserError(f"{name}: {what}; {_REMEDY}") from None
-    except Exception as error:  # Pillow's decoders raise whatever a damaged file makes them raise
+        problem = "the file is empty (0 bytes)" if empty else "this is not an image of a known kind"
+        raise UserError(f"{name}: {problem}; {_REMEDY}") from None
+    except Exception as error:  # a damaged file can make Pillow's decoders raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{name}: the image is damaged or truncated ({reason}); {_REMEDY}") from error
 
@@ -102,7 +104,7 @@ def _pixels(image: Image.Image, size: int | None, name: str) -> NDArray[np.uint8
         raise UserError(_too_large(name))
     box: tuple[float, float, float, float] | None = None
     if size is not None:
-        # A JPEG may be decoded at 1/2, 1/4 or 1/8; twice the target keeps the final bilinear step in charge.
+        # A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size; at least twice the target leaves the rest to bilinear.
         drafted = image.draft(None, (2 * size, 2 * size))
         box = drafted[1] if drafted else None
     image.load()
@@ -110,7 +112,7 @@ def _pixels(image: Image.Image, size: int | None, name: str) -> NDArray[np.uint8
     rgb = _rgb(image, name)
     if size is not None and (rgb.size != (size, size) or box not in (None, (0, 0, size, size))):
         rgb = rgb.resize((size, size), Image.Resampling.BILINEAR, box=box)
-    if turn is not None:  # after the resize: a square turns at a fraction of the cost, to the same picture
+    if turn is not None:  # after the resize, where a small square turns faster, into the same picture
         rgb = rgb.transpose(turn)
     return np.array(rgb, dtype=np.uint8)
 
@@ -118,7 +120,7 @@ def _pixels(image: Image.Image, size: int | None, name: str) -> NDArray[np.uint8
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # a broken EXIF block does not make the picture unreadable
+    except Exception:  # the picture may be fine although its EXIF block is broken
         return 1
 
 
@@ -126,11 +128,11 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
     mode = image.mode
     if mode.startswith("I"):  # 16-bit greys; `convert` would clip them to white
         grey = np.asarray(image).astype(np.int64)
-        if mode != "I" or grey.max() > 255:  # "I" has 32 bits and may hold eight
+        if mode != "I" or grey.max() > 255:  # "I" has 32 bits, of which eight may be used
             grey = grey >> 8
         return Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8)).convert("RGB")
     if mode == "F":
-        raise UserError(f"{name}: the pixels are floating-point numbers of unknown range; save it with 8 bits")
+        raise UserError(f"{name}: the pixels are floating-point numbers of unknown range; save the image with 8 bits")
     if mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         over = image.convert("RGBA")
         white = Image.new("RGB", over.size, (255, 255, 255))
@@ -141,7 +143,7 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Image files by index; `notes[i]`, where given, says which line of which list named the file."""
+    """Image files by index; `notes[i]`, if given, is the line that named the file, such as 'train.csv row 7'."""
 
     paths: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -157,7 +159,7 @@ class ImageFiles:
 
 
 class Root:
-    """The folder that a source may read from. Names that leave it, by `..` or by a link, are refused."""
+    """The folder that a source may read from. Names that lead out of it, by `..` or by a link, are refused."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -165,34 +167,34 @@ class Root:
         self._parents: dict[str, bool] = {}
 
     def inside(self, name: str, where: str) -> str:
-        """The path of the image `name`, a file in the folder; `where` is the file and row that named it."""
+        """The path of the image `name`, a file in the folder; `where` is the row that named it, for messages."""
         if not name or "\0" in name:
-            raise UserError(f"{where}: {name!r} is no file name")
+            raise UserError(f"{where}: {name!r} is not a file name")
         path = os.path.normpath(os.path.join(self.folder, name))  # noqa: PTH118 (Path keeps '..')
         try:
             os.fsencode(path)
         except UnicodeEncodeError:
-            raise UserError(f"{where}: {name!r} is no file name: it holds half a character") from None
+            raise UserError(f"{where}: {name!r} is not a file name: it contains half a character") from None
         try:
             mode = os.lstat(path).st_mode
-            if not self._holds(path, linked=stat.S_ISLNK(mode)):
+            if not self._contains(path, linked=stat.S_ISLNK(mode)):
                 raise UserError(
-                    f"{where}: {name!r} lies outside the data folder {self.folder}; "
-                    "copy it in, or give the folder that holds it"
+                    f"{where}: {name!r} is outside the data folder {self.folder}; "
+                    "copy it in, or give the folder that contains it"
                 )
             if stat.S_ISLNK(mode):
                 mode = os.stat(path).st_mode  # noqa: PTH116
         except OSError as error:
-            if not self._holds(path, linked=False):
-                raise UserError(f"{where}: {name!r} lies outside the data folder {self.folder}") from None
+            if not self._contains(path, linked=False):
+                raise UserError(f"{where}: {name!r} is outside the data folder {self.folder}") from None
             reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
             raise UserError(f"{where}: the image {name!r} {reason} in {self.folder}") from None
         if not stat.S_ISREG(mode):
             raise UserError(f"{where}: {name!r} is not a file")
         return path
 
-    def _holds(self, path: str, linked: bool) -> bool:
-        """Whether the real place of `path` is in the folder; a parent is resolved once for all its images."""
+    def _contains(self, path: str, linked: bool) -> bool:
+        """Whether `path`, with links resolved, is in the folder; each parent is resolved only once."""
         if linked:
             return self._below(os.path.realpath(path))
         parent = os.path.dirname(path)  # noqa: PTH120
@@ -205,21 +207,21 @@ class Root:
 
 
 def image_names(folder: Path) -> list[str]:
-    """The image files below `folder`, as sorted relative names; hidden ones are left out."""
-    found: list[str] = []
+    """The image files below `folder`, as sorted relative names; hidden files are ignored."""
+    names: list[str] = []
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         inside = os.path.relpath(path, folder)
-        found += [
+        names += [
             name if inside == "." else f"{inside}/{name}".replace(os.sep, "/")
             for name in files
             if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
         ]
-    return sorted(found)
+    return sorted(names)
 
 
 def skip_or_raise(error: UserError, skip_bad: bool, skipped: list[str]) -> None:
-    """Remember what a bad row said when it may be skipped; raise it when not."""
+    """Add the error of a bad row to `skipped` if bad rows may be skipped; else raise it."""
     if not skip_bad:
         raise error
     skipped.append(str(error))

@@ -1,4 +1,4 @@
-"""The packed cache: every image of a source at training size in one memory-mapped file that runs share."""
+"""The packed cache: every image of a source at training size, in one memory-mapped file shared by all runs."""
 
 import contextlib
 import hashlib
@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scob.data.images import ImageFiles
+from scob.data.progress import Progress
 from scob.errors import UserError
 from scob.files import sync_folder, write_atomically
 
-FORMAT = "scob-packed-1"  # a new name whenever `decode` gives other pixels for the same file
-Progress = Callable[[int, int], None]  # done, of how many
-# Decodes rows of the source: (B, 3, S, S) and, by position in the batch, what could not be decoded.
+FORMAT = "scob-packed-1"  # rename it whenever `decode` changes the pixels of a file
+# Batches of rows -> pixels (B, 3, S, S) and, by position in the batch, what could not be decoded.
 Decoder = Callable[[Iterator[NDArray[np.int64]]], Iterator[tuple[NDArray[np.uint8], list[tuple[int, str]]]]]
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A cache that is open: `pixels[i]` is image i (3, S, S); `bad[i]` says why image i is black."""
+    """An open cache: `pixels[i]` is image i (3, S, S); `bad[i]` says why image i is black."""
 
     pixels: NDArray[np.uint8]
     bad: dict[int, str]
@@ -32,12 +32,12 @@ class Packed:
 
 
 def fingerprint(files: ImageFiles, size: int) -> str:
-    """SHA-256 over every file's path, length and time of change, and the size they are packed at."""
+    """SHA-256 of the path, length and time of change of every file, and of the size they are packed at."""
     digest = hashlib.sha256(f"{FORMAT} {size}\n".encode())
     for path in files.paths:
         try:
-            found = os.stat(path)  # noqa: PTH116 (a hundred thousand Path objects cost more than the stats)
-            digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode(errors="surrogateescape"))
+            status = os.stat(path)  # noqa: PTH116 (a hundred thousand Path objects cost more than the stats)
+            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape"))
         except OSError:
             digest.update(f"{path}\0missing\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
@@ -46,30 +46,30 @@ def fingerprint(files: ImageFiles, size: int) -> str:
 def open_packed(
     files: ImageFiles, size: int, folder: Path, decoder: Decoder, progress: Progress | None = None
 ) -> Packed:
-    """The cache of these files at this size; built first if there is none or if a file has changed."""
+    """The cache of these files at this size; built first if it does not exist or a file has changed."""
     names = "\0".join([os.path.abspath(p) for p in files.paths])  # noqa: PTH100
     key = f"{hashlib.sha256(names.encode(errors='surrogateescape')).hexdigest()[:16]}-{size}"
     manifest = folder / f"{key}.json"
     current = fingerprint(files, size)
-    found = _open(manifest, current, len(files), size)
-    if found is not None:
-        return found
+    packed = _open(manifest, current, len(files), size)
+    if packed is not None:
+        return packed
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the cache folder {folder}: {error.strerror}") from error
+        raise UserError(f"cannot create the cache folder {folder}: {error.strerror}") from error
     with _lock(folder / f"{key}.lock"):
-        found = _open(manifest, current, len(files), size)  # another run may have built it while we waited
-        if found is None:
+        packed = _open(manifest, current, len(files), size)  # another run may have built it in the meantime
+        if packed is None:
             _build(files, size, manifest, current, decoder, progress)
-            found = _open(manifest, current, len(files), size)
-    if found is None:
-        raise UserError(f"the cache {manifest} changed while it was being opened; run again")
-    return found
+            packed = _open(manifest, current, len(files), size)
+    if packed is None:
+        raise UserError(f"the cache {manifest} changed while it was being opened; run the same command again")
+    return packed
 
 
 def _open(manifest: Path, current: str, count: int, size: int) -> Packed | None:
-    """The cache that `manifest` describes, or None where it is absent, out of date or damaged."""
+    """The cache that `manifest` describes, or None if it is missing, out of date or damaged."""
     try:
         entry = json.loads(manifest.read_text())
         if entry["format"] != FORMAT or entry["fingerprint"] != current:
@@ -88,10 +88,10 @@ def _build(
     files: ImageFiles, size: int, manifest: Path, current: str, decoder: Decoder, progress: Progress | None
 ) -> None:
     folder, count = manifest.parent, len(files)
-    need = count * 3 * size * size
-    if shutil.disk_usage(folder).free < need:
+    needed = count * 3 * size * size
+    if shutil.disk_usage(folder).free < needed:
         raise UserError(
-            f"the cache of {count} images at {size} x {size} needs {need / 1e9:.1f} GB; {folder} has less: "
+            f"the cache of {count} images at {size} x {size} needs {needed / 1e9:.1f} GB, more than {folder} has: "
             "free some space, or set data.cache to another folder"
         )
     beside = folder / f".{manifest.stem}.{os.getpid()}.part"
@@ -117,7 +117,7 @@ def _build(
         raise UserError(f"cannot write the cache {beside}: {error.strerror or error}") from error
     finally:
         beside.unlink(missing_ok=True)
-    for old in folder.glob(f"{manifest.stem}-*.u8"):  # runs that have an old one mapped keep it
+    for old in folder.glob(f"{manifest.stem}-*.u8"):  # runs that still map an old file keep it
         if old != path:
             with contextlib.suppress(OSError):
                 old.unlink()
@@ -125,10 +125,10 @@ def _build(
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Only one process at a time builds; the lock goes when its process does."""
+    """One process builds at a time; the lock ends with its process."""
     try:
         import fcntl
-    except ImportError:  # no such lock on Windows: two builders waste time, and the rename still keeps files whole
+    except ImportError:  # Windows has no such lock: two may build at once, and the rename keeps the file whole
         yield
         return
     try:
@@ -136,6 +136,6 @@ def _lock(path: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"cannot write to the cache folder {path.parent}: {error.strerror}") from error
     with file:
-        with contextlib.suppress(OSError):  # some network file systems have no locks: then as above
+        with contextlib.suppress(OSError):  # some network file systems have no locks either
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,11 +1,7 @@
-"""What every reader returns: images by index, what is known of them, and, where there are any, object masks.
-
-Adding a reader is one file in this folder (see `ReaderModule` in readers.py) and one line in `READERS`.
-"""
+"""What every reader returns: images by index, their labels and, if the data set has them, object masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -24,43 +20,43 @@ class Images(Protocol):
         ...
 
     def where(self, index: int) -> str:
-        """How to name this image to a person: its file and, for a table, its row."""
+        """How to name this image in a message: its file and, for a table, its row."""
         ...
 
 
 @dataclass(frozen=True)
 class ObjectMasks:
-    """Segmentation of one image: a boolean (H, W) mask for each class present, and the unknown pixels."""
+    """Segmentation of one image: one boolean (H, W) mask per class present, and the pixels of unknown class."""
 
     present: dict[int, NDArray[np.bool_]]
     void: NDArray[np.bool_]
 
 
 class Masks(Protocol):
-    """Segmentation by image index; None for an image that has none."""
+    """Segmentation by image index; None for an image without one."""
 
     def load(self, index: int) -> ObjectMasks | None: ...
 
 
 @dataclass(frozen=True)
 class Split:
-    """One split of a data set. `labels.images[i]`, `images.load(i)` and `masks.load(i)` are one image."""
+    """One split of a data set. Index i means the same image in `labels`, `images` and `masks`."""
 
     name: str
     labels: Labels
     images: Images
     masks: Masks | None = None
     skipped: tuple[str, ...] = ()
-    expected_positives: float | None = None  # k of Eq. 11 where the field has a customary value
+    expected_positives: float | None = None  # k of Eq. 11, if papers agree on a value for this data set
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def select(self, rows: Sequence[int] | NDArray[np.int64]) -> "Split":
         """Some images of the split, in the order of `rows`."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        masks = ChosenMasks(self.masks, chosen) if self.masks is not None else None
-        return replace(self, labels=self.labels.select(chosen), images=ChosenImages(self.images, chosen), masks=masks)
+        rows = np.asarray(rows, dtype=np.int64)
+        masks = ChosenMasks(self.masks, rows) if self.masks is not None else None
+        return replace(self, labels=self.labels.select(rows), images=ChosenImages(self.images, rows), masks=masks)
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class ChosenMasks:
 
 @dataclass(frozen=True)
 class ArrayImages:
-    """Images already in memory: (N, H, W, 3) uint8."""
+    """Images in memory: (N, H, W, 3) uint8."""
 
     array: NDArray[np.uint8]
     name: str
@@ -115,15 +111,9 @@ class ArrayImages:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a source is to be read."""
+    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore)."""
 
     difficult: str = "negative"
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     seed: int = 0
-
-
-class Reader(Protocol):
-    """Reads one split of a source; None as the split means all of it."""
-
-    def __call__(self, source: Path, split: str | None, options: ReadOptions) -> Split: ...

@@ -1,7 +1,7 @@
 """Views of an image: weak (resize, flip), strong (weak, colour, blur) and crop, batched on the device.
 
-Every draw is a function of seed, epoch, image and purpose (`scob.draws`), so a resumed or distributed run
-makes the same views. Nothing here asks the device for a value or walks the batch in Python.
+Every draw is a function of seed, key and purpose (`scob.draws`), and a key stands for an image in an epoch, so a
+resumed or distributed run makes the same views. On a GPU nothing waits for the device or loops over the batch.
 """
 
 import math
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from scob.data.images import IMAGENET_MEAN, IMAGENET_STD
 from scob.draws import seed_key, uniform
 
-JITTER = (0.8, 0.8, 0.8, 0.2)  # brightness, contrast, saturation as shares, hue as a share of the circle
+JITTER = (0.8, 0.8, 0.8, 0.2)  # brightness, contrast and saturation as shares; hue as a share of the colour circle
 JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.3, 0.2, 0.2
-CROP_JITTER_SHARE = 0.8  # the crops belong to BYOL, MoCo and SimCLR, which jitter most images
+CROP_JITTER_SHARE = 0.8  # crops are for BYOL, MoCo and SimCLR, which jitter most images
 BLUR_SIGMA = (0.1, 2.0)
 CROP_AREA, CROP_ASPECT = (0.08, 1.0), (3 / 4, 4 / 3)
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Views:
@@ -35,7 +35,7 @@ class Views:
     ) -> None:
         self.size, self.seed = size, seed
         self.mean, self.std = tuple(mean), tuple(std)
-        # A Gaussian of 2.0 needs a radius of 6; one wider than a small image cannot be mirrored at its edge.
+        # A Gaussian of 2.0 needs a radius of 6; a kernel wider than the image could not be mirrored at its edges.
         self.blur_taps = min(13, 2 * ((size - 1) // 2) + 1)
         self._constants: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
@@ -48,21 +48,22 @@ class Views:
         return self.normalise(_mirror(self._resized(images), flip))
 
     def strong(self, images: Tensor, flip: Tensor, keys: Tensor) -> Tensor:
-        """`weak`, then jitter, greyscale, blur, each of some images: -> (B, 3, S, S) float32, normalised."""
+        """`weak`, then jitter, greyscale and blur, each for some images: -> (B, 3, S, S) float32, normalised."""
         unit = _unit(_mirror(self._resized(images), flip))
         return self._standardised(self._coloured(unit, keys, "strong", JITTER_SHARE))
 
     def crop(self, images: Tensor, keys: Tensor, stream: str) -> Tensor:
-        """A random part of the image, mirrored at random, coloured: -> (B, 3, S, S) float32, normalised."""
+        """A random part of each image, mirrored at random and coloured: -> (B, 3, S, S) float32, normalised."""
         flip = self.flips(keys, stream)
         unit = self._cropped(_unit(images), flip, self._draw(keys, f"{stream} crop", 4))
         return self._standardised(self._coloured(unit, keys, stream, CROP_JITTER_SHARE))
 
     def normalise(self, images: Tensor) -> Tensor:
-        """Resize if need be and normalise: (B, 3, H, W) uint8 -> (B, 3, S, S) float32."""
+        """Resize if necessary and normalise: (B, 3, H, W) uint8 -> (B, 3, S, S) float32."""
         return self._standardised(_unit(self._resized(images)))
 
     def _draw(self, keys: Tensor, stream: str, count: int) -> Tensor:
+        """`count` numbers in [0, 1) per key; the 0 keeps the views of earlier versions."""
         return uniform(keys, seed_key(self.seed, 0, stream), count)
 
     def _resized(self, images: Tensor) -> Tensor:
@@ -89,10 +90,10 @@ class Views:
         jitter_share: float,
         pick: bool | None = None,
     ) -> Tensor:
-        """Jitter, greyscale and blur of a batch in [0, 1], in one fixed order for all images.
+        """Jitter, greyscale and blur of a batch in [0, 1], in the same order for all images.
 
-        `pick`: compute the chosen images only. The CPU does; a GPU would have to wait to learn which they are, so
-        there all are computed and the chosen ones selected.
+        `pick`: compute only the images that change. That is the default on a CPU; a GPU would have to wait to learn
+        which they are, so it computes all of them and keeps those that change.
         """
         pick = unit.device.type == "cpu" if pick is None else pick
         draw = self._draw(keys, f"{stream} colour", 8)
@@ -114,25 +115,25 @@ class Views:
             taps = kornia.filters.get_gaussian_kernel1d(self.blur_taps, sigma[rows, None])
             return cast(Tensor, kornia.filters.filter2d_separable(x, taps, taps))
 
-        for change, chosen in (
+        for change, selected in (
             (jitter, draw[:, 5] < jitter_share),
             (grey, draw[:, 6] < GREY_SHARE),
             (blur, draw[:, 7] < BLUR_SHARE),
         ):
             if not pick:
-                unit = torch.where(chosen[:, None, None, None], change(unit, slice(None)), unit)
+                unit = torch.where(selected[:, None, None, None], change(unit, slice(None)), unit)
                 continue
-            rows = chosen.nonzero()[:, 0]
+            rows = selected.nonzero()[:, 0]
             if len(rows):
                 unit[rows] = change(unit[rows], rows)
         return unit
 
     def _cropped(self, unit: Tensor, flip: Tensor, draw: Tensor) -> Tensor:
-        """Resample one box of each image: area and aspect drawn, cut to the image; negative scale mirrors."""
+        """Resample one random box per image, no larger than the image; a negative scale mirrors it."""
         area = CROP_AREA[0] + (CROP_AREA[1] - CROP_AREA[0]) * draw[:, 0]
         low, high = math.log(CROP_ASPECT[0]), math.log(CROP_ASPECT[1])
         aspect = torch.exp(low + (high - low) * draw[:, 1])
-        # The box is drawn on the image as it will be seen, squashed to a square, where both sides are 1.
+        # The box is drawn on the image as the network sees it: squashed to a square with sides of 1.
         wide = (area * aspect).sqrt().clamp(max=1.0)
         tall = (area / aspect).sqrt().clamp(max=1.0)
         x = (2 * draw[:, 2] - 1) * (1 - wide)

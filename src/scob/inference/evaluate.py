@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.config import Config
-from scob.data.feed import Feed
+from scob.data.feed import Feed, FeedOptions
 from scob.data.readers import open_complete, splits_of
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
@@ -118,7 +118,8 @@ def scores_of(
         if progress is not None:
             progress(min(len(split), done * processes.count), len(split))
 
-    with Feed(split, card.size, processes.device, workers, cache, skip_bad=skip_bad) as feed:
+    options = FeedOptions(workers, cache, skip_bad=skip_bad)
+    with Feed(split, card.size, processes.device, options) as feed:
         return score_images(network, source, feed, batch, mirror, processes, tell)
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scob.data.images import IMAGENET_MEAN, IMAGENET_STD
 from scob.errors import UserError
 
 Features = tuple[Tensor, Tensor]
 EMBEDDED = "drawings"
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _PREFIXES = (
     "module.",
     "state_dict.",

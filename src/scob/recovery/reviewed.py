@@ -1,6 +1,5 @@
 """A person's decisions, back into the labels that the next training learns from."""
 
-import csv
 import hashlib
 import os
 from collections.abc import Collection, Iterable
@@ -9,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from scob.data.readers.table_rows import csv_rows, state_of
+from scob.data.readers.text_lists import read_text
 from scob.errors import UserError, nearest
 from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
@@ -156,26 +157,19 @@ def decisions(
 
 
 def read_reviewed(path: Path) -> list[tuple[int, str, str, int]]:
-    """(row number, image, label, state) of a reviewed.csv."""
-    states = {"+1": PRESENT, "1": PRESENT, "present": PRESENT, "-1": ABSENT, "absent": ABSENT}
-    try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            lines = list(csv.reader(file, strict=True))
-    except FileNotFoundError:
-        raise UserError(f"there is no file {path}") from None
-    except (OSError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read as CSV: {error}") from error
-    head = [cell.strip().lower() for cell in lines[0]] if lines else []
-    if head[:3] != ["image", "label", "state"]:
+    """(row number, image, label, state) of a reviewed.csv. Names are taken as they are, blanks included."""
+    rows = csv_rows(read_text(path, exact=True), str(path))
+    _, header = next(rows, (1, []))
+    if [cell.strip().lower() for cell in header[:3]] != list(HEADER):
         raise UserError(f"{path}: its first line must be image,label,state, as scob review writes it")
-    found: list[tuple[int, str, str, int]] = []
-    for number, cells in enumerate(lines[1:], 2):
+    decided: list[tuple[int, str, str, int]] = []
+    for number, cells in rows:
         if not any(cells):
             continue
         if len(cells) < 3:
             raise UserError(f"{path} row {number}: it has {len(cells)} cells, not image,label,state")
-        state = cells[2].strip().lower()
-        if state not in states:
-            raise UserError(f"{path} row {number}: {cells[2]!r} is no state; write +1 (confirmed) or -1 (rejected)")
-        found.append((number, cells[0], cells[1], states[state]))
-    return found
+        state = state_of(cells[2])
+        if state not in (PRESENT, ABSENT):
+            raise UserError(f"{path} row {number}: {cells[2]!r} is not a state; write +1 (confirmed) or -1 (rejected)")
+        decided.append((number, cells[0], cells[1], state))
+    return decided

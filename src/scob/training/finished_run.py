@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.config import Config
-from scob.data.feed import Feed
+from scob.data.feed import Feed, FeedOptions
 from scob.data.split import ChosenImages, Split
 from scob.errors import UserError
 from scob.labels import Labels
@@ -80,7 +80,7 @@ class FinishedRun:
         processes = start(device)
         network, card = load_network(self.model, processes.device)
         source = model_source(network, card, processes.device)
-        with Feed(images, card.size, processes.device, self.config.data.workers) as feed:
+        with Feed(images, card.size, processes.device, FeedOptions(self.config.data.workers)) as feed:
             mirror = self.config.train.flip_test
             return score_images(network, source, feed, mirror=mirror, processes=processes)
 

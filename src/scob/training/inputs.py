@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from scob.config import Config
-from scob.data.feed import Feed
+from scob.data.feed import Feed, FeedOptions
 from scob.data.split import Split
 from scob.data.views import Views
 from scob.model.backbone import Backbone, load_backbone, preprocessing
@@ -93,7 +93,7 @@ def make_feed(split: Split, config: Config, device: torch.device) -> Feed:
     room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
     resident = len(split) * 3 * size * size < RESIDENT_SHARE * room
     cache = Path(config.data.cache) if config.data.cache else None
-    return Feed(split, size, device, config.data.workers, cache, resident, config.data.skip_bad)
+    return Feed(split, size, device, FeedOptions(config.data.workers, cache, resident, config.data.skip_bad))
 
 
 def calibrate(backbone: Backbone, views: Views, feed: Feed, listen: Listener) -> None:

@@ -57,10 +57,10 @@ def test_labels_by_category_id(coco: tuple[Path, dict[str, Any]], capsys: pytest
     source = str(coco[0])
     assert infer_format(source) == "coco"
     assert splits_of(source) == ("train2014", "val2014")
-    found = open_split(source, "train")
-    assert found.labels.classes == ("cat", "dog")
-    np.testing.assert_array_equal(found.labels.values, [[1, 1], [-1, -1]])
-    assert found.expected_positives is None  # not the 80 classes
+    split = open_split(source, "train")
+    assert split.labels.classes == ("cat", "dog")
+    np.testing.assert_array_equal(split.labels.values, [[1, 1], [-1, -1]])
+    assert split.expected_positives is None  # not the 80 classes
     assert capsys.readouterr().out == ""
 
 
@@ -77,16 +77,16 @@ def test_an_image_without_a_label_is_kept(coco: tuple[Path, dict[str, Any]]) -> 
 def test_masks_are_merged_per_class(coco: tuple[Path, dict[str, Any]]) -> None:
     masks = open_split(str(coco[0]), "train").masks
     assert masks is not None
-    found = masks.load(0)
-    assert found is not None
-    dog = found.present[1]
+    objects = masks.load(0)
+    assert objects is not None
+    dog = objects.present[1]
     assert dog.shape == (18, 24)
     assert dog[1, 1]
     assert dog[9, 9]
     assert not dog[6, 6]
     assert dog.sum() == 32
-    assert found.present[0].sum() == 18  # the crowd's first column
-    assert not found.void.any()
+    assert objects.present[0].sum() == 18  # the crowd's first column
+    assert not objects.void.any()
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_bad_entries_are_named_and_can_be_skipped(
     save(root, data)
     with pytest.raises(UserError, match=message):
         open_split(str(root), "train")
-    found = open_split(str(root), "train", ReadOptions(skip_bad=True))
-    assert len(found.skipped) == 1
-    assert "train2014/1.jpg" in found.labels.images
+    split = open_split(str(root), "train", ReadOptions(skip_bad=True))
+    assert len(split.skipped) == 1
+    assert "train2014/1.jpg" in split.labels.images
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"images": []}', '{"images": [], "categories": [{"id": 1}]}'])

@@ -59,9 +59,9 @@ def test_bad_lines_are_named(cub: Path, name: str, text: str, message: str) -> N
 
 def test_skip_bad(cub: Path) -> None:
     (cub / "images" / "001.A" / "a.jpg").unlink()
-    found = open_split(str(cub), "train", ReadOptions(skip_bad=True))
-    assert found.labels.images == ("002.B/c.jpg",)
-    assert len(found.skipped) == 1
+    split = open_split(str(cub), "train", ReadOptions(skip_bad=True))
+    assert split.labels.images == ("002.B/c.jpg",)
+    assert len(split.skipped) == 1
 
 
 def test_no_attributes_file_and_no_split(cub: Path) -> None:

@@ -1,4 +1,4 @@
-"""A folder per class."""
+"""One folder of images per class."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,17 +13,17 @@ from scob.errors import UserError
 Painter = Callable[..., Path]
 
 
-def test_one_positive_an_image_and_the_rest_unknown(tmp_path: Path, paint: Painter) -> None:
+def test_one_positive_per_image_and_the_rest_unknown(tmp_path: Path, paint: Painter) -> None:
     for name in ("dog/1.png", "cat/1.png", "cat/old/2.png"):
         paint(tmp_path / name)
     (tmp_path / "empty").mkdir()
     (tmp_path / "cat" / "notes.txt").touch()
     assert infer_format(str(tmp_path)) == "folder"
     assert splits_of(str(tmp_path)) == ("train",)
-    found = open_split(str(tmp_path), "train")
-    assert found.labels.classes == ("cat", "dog", "empty")
-    assert found.labels.images == ("cat/1.png", "cat/old/2.png", "dog/1.png")
-    np.testing.assert_array_equal(found.labels.values, [[1, 0, 0], [1, 0, 0], [0, 1, 0]])
+    split = open_split(str(tmp_path), "train")
+    assert split.labels.classes == ("cat", "dog", "empty")
+    assert split.labels.images == ("cat/1.png", "cat/old/2.png", "dog/1.png")
+    np.testing.assert_array_equal(split.labels.values, [[1, 0, 0], [1, 0, 0], [0, 1, 0]])
     with pytest.raises(UserError, match="no split 'val'"):
         open_split(str(tmp_path), "val")
 
@@ -48,9 +48,9 @@ def test_links_out_are_refused_or_skipped(tmp_path: Path, paint: Painter) -> Non
     (tmp_path / "root" / "dog").symlink_to(tmp_path / "out")
     with pytest.raises(UserError, match="outside the data folder"):
         open_split(str(tmp_path / "root"), None)
-    found = open_split(str(tmp_path / "root"), None, ReadOptions(skip_bad=True))
-    assert found.labels.images == ("cat/1.png",)
-    assert len(found.skipped) == 1
+    split = open_split(str(tmp_path / "root"), None, ReadOptions(skip_bad=True))
+    assert split.labels.images == ("cat/1.png",)
+    assert len(split.skipped) == 1
 
 
 def test_a_folder_not_in_the_class_list(tmp_path: Path, paint: Painter) -> None:

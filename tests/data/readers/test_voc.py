@@ -1,4 +1,4 @@
-"""VOC: the difficult rule, the masks, what is refused, and the genuine counts where the data is."""
+"""VOC: the difficult rule, the masks, what is refused, and the official counts if the real data is here."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,10 +25,10 @@ def positives(root: Path, difficult: str) -> tuple[list[str], list[str]]:
 def test_layout_is_recognised_and_splits_leave_out_class_lists(voc: Path) -> None:
     assert infer_format(str(voc)) == infer_format(str(voc.parent)) == "voc"
     assert splits_of(str(voc)) == ("train", "val", "trainval")
-    found = open_split(str(voc), "train")
-    assert found.labels.images == ("000001", "000002")
-    assert found.expected_positives == 1.5
-    assert found.images.where(1).endswith("000002.jpg (VOC2007/ImageSets/Main/train.txt line 2)")
+    split = open_split(str(voc), "train")
+    assert split.labels.images == ("000001", "000002")
+    assert split.expected_positives == 1.5
+    assert split.images.where(1).endswith("000002.jpg (VOC2007/ImageSets/Main/train.txt line 2)")
     assert len(open_split(str(voc), None)) == 3
 
 
@@ -39,9 +39,9 @@ def test_difficult(voc: Path) -> None:
 
 
 def test_an_image_with_no_positive_is_kept(voc: Path) -> None:
-    found = open_split(str(voc), "val")
-    assert found.labels.images == ("000003",)
-    assert (found.labels.values == -1).all()
+    split = open_split(str(voc), "val")
+    assert split.labels.images == ("000003",)
+    assert (split.labels.values == -1).all()
 
 
 def test_masks(voc: Path) -> None:
@@ -54,11 +54,11 @@ def test_masks(voc: Path) -> None:
     image.save(voc / "SegmentationClass" / "000001.png")
     masks = open_split(str(voc), "train").masks
     assert masks is not None
-    found = masks.load(0)
-    assert found is not None
-    assert sorted(found.present) == [CLASSES.index("chair"), CLASSES.index("person")]
-    np.testing.assert_array_equal(found.present[CLASSES.index("chair")], numbers == CLASSES.index("chair") + 1)
-    np.testing.assert_array_equal(found.void, numbers == 255)
+    objects = masks.load(0)
+    assert objects is not None
+    assert sorted(objects.present) == [CLASSES.index("chair"), CLASSES.index("person")]
+    np.testing.assert_array_equal(objects.present[CLASSES.index("chair")], numbers == CLASSES.index("chair") + 1)
+    np.testing.assert_array_equal(objects.void, numbers == 255)
     assert masks.load(1) is None
     (voc / "SegmentationClass" / "000002.png").write_bytes(b"no")
     with pytest.raises(UserError, match=r"000002\.png: the mask is damaged"):
@@ -86,9 +86,9 @@ def test_bad_input_names_the_row_and_can_be_skipped(voc: Path, spoil: Callable[[
     spoil(voc)
     with pytest.raises(UserError, match=message):
         open_split(str(voc), "train")
-    found = open_split(str(voc), "train", ReadOptions(skip_bad=True))
-    assert found.labels.images == ("000001",)
-    assert len(found.skipped) == 1
+    split = open_split(str(voc), "train", ReadOptions(skip_bad=True))
+    assert split.labels.images == ("000001",)
+    assert len(split.skipped) == 1
 
 
 def test_no_such_split(voc: Path) -> None:
@@ -112,11 +112,11 @@ def test_real_counts_are_those_of_the_official_lists(shared: Path, split: str, c
 
 
 def test_real_masks_fit_their_images(shared: Path) -> None:
-    found = open_split(str(shared / "VOC2012seg"), "train")
-    assert len(found) == 732
-    assert found.masks is not None
+    split = open_split(str(shared / "VOC2012seg"), "train")
+    assert len(split) == 732
+    assert split.masks is not None
     for row in range(0, 732, 100):
-        mask = found.masks.load(row)
+        mask = split.masks.load(row)
         assert mask is not None
-        assert mask.void.shape == found.images.load(row).shape[:2]
-        assert set(np.flatnonzero(found.labels.values[row] == 1)) <= set(mask.present)
+        assert mask.void.shape == split.images.load(row).shape[:2]
+        assert set(np.flatnonzero(split.labels.values[row] == 1)) <= set(mask.present)

@@ -1,4 +1,4 @@
-"""Which reader reads which source. A new one: a file with `recognises`, `splits`, `read`, and a line here."""
+"""Which reader reads which source. A new reader is a module with the functions of `ReaderModule`, and a line here."""
 
 import importlib
 from dataclasses import replace
@@ -11,9 +11,9 @@ from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import ABSENT, PRESENT, Labels
 
-# In the order in which they are asked: the layouts with a fixed shape before those that take any folder.
+# They are tried in this order: layouts with a fixed shape come before those that match almost any folder.
 READERS = {
-    "scenes": "scob.data.scenes.composition",
+    "scenes": "scob.data.scenes.reader",
     "voc": "scob.data.readers.voc",
     "coco": "scob.data.readers.coco",
     "cub": "scob.data.readers.cub",
@@ -23,17 +23,19 @@ READERS = {
 
 
 class ReaderModule(Protocol):
-    """What a reader's file offers."""
+    """The functions of a reader's module."""
 
     def recognises(self, source: Path) -> bool:
         """Whether the files at `source` have this reader's layout."""
         ...
 
     def splits(self, source: Path) -> tuple[str, ...]:
-        """The names that `read` takes, the training split first."""
+        """The split names that `read` takes, the training split first."""
         ...
 
-    def read(self, source: Path, split: str | None, options: ReadOptions) -> Split: ...
+    def read(self, source: Path, split: str | None, options: ReadOptions) -> Split:
+        """One split of the source; None: all its images."""
+        ...
 
 
 def reader(name: str) -> ReaderModule:
@@ -54,12 +56,12 @@ def infer_format(source: str) -> str:
         return "scenes"
     path = Path(source)
     if not path.exists():
-        looked = "" if path.is_absolute() else f" (looked in {Path.cwd()}: a relative path begins where scob is called)"
+        searched = "" if path.is_absolute() else f" (a relative path starts from the current folder, {Path.cwd()})"
         raise UserError(
-            f"there is no data at {source}{looked}; give a folder, a table (CSV or JSON lines), or 'scenes'"
+            f"there is no data at {source}{searched}; give a folder, a table (CSV or JSON lines), or 'scenes'"
         )
     for name in READERS:
-        if name != "scenes" and reader(name).recognises(path):
+        if reader(name).recognises(path):
             return name
     raise UserError(
         f"{source} is neither VOC, COCO nor CUB, nor a CSV or JSON-lines table, nor a folder with one folder "
@@ -68,58 +70,56 @@ def infer_format(source: str) -> str:
 
 
 def splits_of(source: str, format: str = "auto") -> tuple[str, ...]:
-    """The names of a source's splits. Without splits of its own, a source is one split named 'train'."""
+    """The names of a source's splits. A source without splits of its own is one split named 'train'."""
     name = infer_format(source) if format == "auto" else format
-    module = reader(name)
-    if name == "scenes":
-        return tuple(getattr(module, "SPLITS", ("train", "val")))
-    return module.splits(Path(source))
+    return reader(name).splits(Path(source))
 
 
 def open_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
-    """Read one split of a source (None: all of it); `options.skip_bad` drops and lists what is broken.
+    """Read one split of a source (None: all of it).
 
-    With `skip_bad` every image is decoded once, so that a run knows what it trains on before it starts.
+    With `options.skip_bad`, broken rows and images are left out and listed in `skipped`. Every image is decoded once
+    for that, so that a run knows its images before it starts.
     """
-    found = read_split(source, split, options, format)
-    if not len(found):
-        raise UserError(f"{source}: the split {found.name!r} holds no image that can be used")
+    opened = read_split(source, split, options, format)
+    if not len(opened):
+        raise UserError(f"{source}: the split {opened.name!r} has no usable images")
     if options.skip_bad and not is_scenes(source):
         from scob.data.check import without_broken
 
-        found = without_broken(found)
-    return found
+        opened = without_broken(opened)
+    return opened
 
 
 def open_complete(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
-    """`open_split` of what results are measured on.
+    """`open_split` for data that results are measured on, where every label must be known.
 
-    A table that names only what is present is taken to list every class of its images: the rest is absent. A folder per
-    class cannot say what is absent, so nothing can be measured on it.
+    If a table names only what is present, every other class counts as absent. A folder per class cannot say what is
+    absent, so nothing can be measured on it.
     """
-    found = open_split(source, split, options, format)
-    labels = found.labels
+    opened = open_split(source, split, options, format)
+    labels = opened.labels
     if not (labels.values == PRESENT).any():
         raise UserError(
-            f"{source}: no image of the split {found.name!r} has a known label; there is nothing to measure"
+            f"{source}: no image of the split {opened.name!r} has a known label, so there is nothing to measure"
         )
     if (labels.values == ABSENT).any():
-        return found
+        return opened
     if (infer_format(source) if format == "auto" else format) != "table":
         raise UserError(
-            f"{source} says of no class that an image does not show it, so precision cannot be measured: "
+            f"{source} does not say which classes an image does not show, so precision cannot be measured: "
             "list every class of each image in a table (image,label)"
         )
     values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
-    return replace(found, labels=Labels(labels.classes, labels.images, values, labels.origin))
+    return replace(opened, labels=Labels(labels.classes, labels.images, values, labels.origin))
 
 
 def read_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
-    """`open_split` without a look at the images themselves."""
+    """`open_split`, but no image is decoded."""
     name = infer_format(source) if format == "auto" else format
     module = reader(name)
     if name == "scenes":
-        from scob.data.scenes import composition as scenes
+        from scob.data.scenes import reader as scenes
 
         return scenes.read(source, split, options)
     path = Path(source)
@@ -129,6 +129,6 @@ def read_split(source: str, split: str | None, options: ReadOptions = ReadOption
 
 
 def no_such_split(source: Path, split: str, splits: tuple[str, ...]) -> UserError:
-    """The error for a split that is not there."""
+    """The error for a split that does not exist."""
     known = ", ".join(splits) or "none"
     return UserError(f"{source} has no split {split!r}; it has: {known}")

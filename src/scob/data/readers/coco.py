@@ -31,30 +31,31 @@ def recognises(source: Path) -> bool:
 
 
 def splits(source: Path) -> tuple[str, ...]:
-    """'train2014', 'val2014', ...; `read` also takes 'train' and 'val' where only one year is there."""
+    """'train2014', 'val2014', ...; `read` also takes 'train' and 'val' if there is only one year."""
     names = list(_files(source))
     return tuple(sorted(names, key=lambda name: (not name.startswith("train"), name)))
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
-    """One split with all its images, those without a label too. Crowds count as present, as in the field."""
+    """One split, images without a label included, or all images for None. A crowd counts as present, as usual."""
     files = _files(source)
-    chosen = sorted(files) if split is None else [_resolve(source, split, files)]
+    names = sorted(files) if split is None else [_resolve(source, split, files)]
     root = Root(source)
-    parts = [_read_one(source, name, files[name], root, options) for name in chosen]
+    parts = [_read_one(source, name, files[name], root, options) for name in names]
     if len({part.labels.classes for part in parts}) > 1:
-        raise UserError(f"{source}: {' and '.join(files[n].name for n in chosen)} list different categories")
+        raise UserError(f"{source}: {' and '.join(files[n].name for n in names)} list different categories")
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
 def _files(source: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    """The annotation file of each split."""
+    files: dict[str, Path] = {}
     for folder in (source, source / "annotations"):
         for path in sorted(folder.glob("instances_*.json")):
             match = _NAME.match(path.name)
             if match:
-                found[match[1]] = path
-    return found
+                files[match[1]] = path
+    return files
 
 
 def _resolve(source: Path, split: str, files: dict[str, Path]) -> str:
@@ -76,7 +77,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{shown}: the list of categories cannot be read ({error!r})") from error
     if options.classes is not None and options.classes != classes:
-        raise UserError(f"{shown}: its categories are not the classes that were asked for")
+        raise UserError(f"{shown}: its categories are not the classes asked for; leave the classes out, or list these")
     rows: dict[int, int] = {}
     ids: list[str] = []
     paths: list[str] = []
@@ -105,11 +106,11 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         try:
             image_id, category = int(mark["image_id"]), int(mark["category_id"])
         except (KeyError, TypeError, ValueError, OverflowError):
-            skip_or_raise(UserError(f"{where}: it lacks image_id or category_id"), options.skip_bad, skipped)
+            skip_or_raise(UserError(f"{where}: it has no image_id or no category_id"), options.skip_bad, skipped)
             continue
         if category not in column:
-            strange = f"{where}: the category {category} is not in the list of {len(classes)} categories"
-            skip_or_raise(UserError(strange), options.skip_bad, skipped)
+            unknown = UserError(f"{where}: the category {category} is not in the list of {len(classes)} categories")
+            skip_or_raise(unknown, options.skip_bad, skipped)
         elif image_id in rows:
             values[rows[image_id], column[category]] = PRESENT
         elif str(image_id) not in dropped:
@@ -125,7 +126,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
 
 
 def _load(path: Path) -> Any:
-    """The file as a pycocotools index; what it prints is held back."""
+    """The file as a pycocotools index, without what pycocotools prints."""
     from pycocotools.coco import COCO
 
     try:
@@ -133,14 +134,14 @@ def _load(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(dataset, dict) or not isinstance(dataset.get("images"), list) or "categories" not in dataset:
-        raise UserError(f"{path} is not a COCO instances file: it lacks images or categories")
+        raise UserError(f"{path} is not a COCO instances file: it has no images or no categories")
     coco = COCO()
     coco.dataset = dataset
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             coco.createIndex()
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a COCO instances file: an entry lacks {error}") from error
+        raise UserError(f"{path} is not a COCO instances file: an entry has no {error}") from error
     return coco
 
 
@@ -148,7 +149,7 @@ def _entry(entry: Any, where: str) -> tuple[int, str]:
     try:
         return int(entry["id"]), str(entry["file_name"])
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise UserError(f"{where}: it lacks an id or a file_name") from None
+        raise UserError(f"{where}: it has no id or no file_name") from None
 
 
 def _relative(source: Path, name: str, file_name: str) -> str:
@@ -160,7 +161,7 @@ def _relative(source: Path, name: str, file_name: str) -> str:
 
 @dataclass(frozen=True)
 class InstanceMasks:
-    """Instance masks merged per class; nothing is void."""
+    """Instance masks, merged per class; no pixel is void."""
 
     coco: Any = field(repr=False)
     ids: tuple[int, ...]
@@ -172,26 +173,26 @@ class InstanceMasks:
             entry = self.coco.imgs[self.ids[index]]
             height, width = (int(entry[side]) for side in ("height", "width"))
             if not 0 < height * width <= MAX_PIXELS or not 1 <= min(height, width) <= max(height, width) <= MAX_SIDE:
-                raise ValueError(f"an image of {height} x {width} pixels")  # before memory is taken for it
+                raise ValueError(f"an image of {height} x {width} pixels")  # before memory is allocated for it
             for mark in self.coco.imgToAnns.get(self.ids[index], []):
                 if not mark.get("segmentation"):
                     continue
-                drawn = mark["segmentation"]
-                if isinstance(drawn, dict) and list(drawn["size"]) != [height, width]:
-                    raise ValueError(f"a mask of {drawn['size']} on an image of {height} x {width}")
-                if isinstance(drawn, list):
-                    _check_outlines(drawn, max(height, width))
+                shape = mark["segmentation"]
+                if isinstance(shape, dict) and list(shape["size"]) != [height, width]:
+                    raise ValueError(f"a mask of {shape['size']} on an image of {height} x {width}")
+                if isinstance(shape, list):
+                    _check_outlines(shape, max(height, width))
                 mask = self.coco.annToMask(mark).astype(np.bool_)
                 kind = self.column[int(mark["category_id"])]
                 merged[kind] = merged[kind] | mask if kind in merged else mask
             void = np.zeros((height, width), np.bool_)
-        except Exception as error:  # pycocotools raises whatever a damaged mask makes it raise
+        except Exception as error:  # a damaged mask can make pycocotools raise anything
             raise UserError(f"the masks of COCO image {self.ids[index]} cannot be read ({error!r})") from error
         return ObjectMasks(merged, void)
 
 
 def _check_outlines(outlines: list[Any], side: int) -> None:
-    """Polygons near the image only: pycocotools takes memory for every pixel between two corners."""
+    """Refuse polygons far outside the image: pycocotools allocates memory for every pixel between two corners."""
     for outline in outlines:
         corners = np.asarray(outline, np.float64)
         if corners.ndim != 1 or not (np.abs(corners) <= 2 * side).all():

@@ -1,9 +1,8 @@
 """CUB-200-2011 as 312 binary attributes, with the official train and test split.
 
-Certainty. Each attribute of each image was answered by a person who also said how sure they were (not
-visible, guessing, probably, definitely). We take the answer itself, present or absent, however sure they
-were: the field does so, and it gives the 31.4 positives an image that the paper uses for k. An attribute
-that was 'not visible' is therefore absent.
+For each attribute of each image a person answered present or absent and said how certain they were (not visible,
+guessing, probably, definitely). We take the answer and ignore the certainty, as other papers do; that gives the 31.4
+positives per image which the paper uses for k. An attribute that is 'not visible' therefore counts as absent.
 """
 
 import os
@@ -16,15 +15,17 @@ from scob.data.readers import no_such_split
 from scob.data.readers.text_lists import read_lines
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
+from scob.files import whole_number
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 
 EXPECTED_POSITIVES = 31.4
 ATTRIBUTE_COUNT = 312
 SPLITS = ("train", "test")
+DIGITS = 18  # a longer number is a mistake
 
 
 def home(source: Path) -> Path | None:
-    """The folder that holds images.txt: `source` or the CUB_200_2011 below it."""
+    """The folder that contains images.txt: `source` or the CUB_200_2011 below it."""
     for folder in (source, source / "CUB_200_2011"):
         if (folder / "images.txt").is_file() and (folder / "attributes").is_dir():
             return folder
@@ -32,7 +33,7 @@ def home(source: Path) -> Path | None:
 
 
 def recognises(source: Path) -> bool:
-    """Whether CUB is here."""
+    """Whether this is CUB-200-2011."""
     return source.is_dir() and home(source) is not None
 
 
@@ -42,7 +43,7 @@ def splits(source: Path) -> tuple[str, ...]:
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
-    """One split, or all images for None. An attribute nobody answered for an image is unknown."""
+    """One split, or all images for None. An attribute without an answer is unknown."""
     folder = home(source)
     if folder is None:
         raise UserError(f"{source} is not in the layout of CUB-200-2011: it has no images.txt and attributes")
@@ -80,8 +81,8 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     for image, attribute, present, number in _answers(folder):
         where = f"attributes/image_attribute_labels.txt line {number}"
         if not 1 <= attribute <= len(classes):
-            strange = f"{where}: there is no attribute {attribute}; there are {len(classes)}"
-            skip_or_raise(UserError(strange), options.skip_bad, skipped)
+            unknown = UserError(f"{where}: there is no attribute {attribute}; there are {len(classes)}")
+            skip_or_raise(unknown, options.skip_bad, skipped)
         elif image in rows:
             values[rows[image], attribute - 1] = PRESENT if present else ABSENT
         elif image not in known:
@@ -96,7 +97,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
 
 
 def _attributes(folder: Path) -> tuple[str, ...]:
-    """The names of the attributes; the official archive puts their list beside the folder, not in it."""
+    """The names of the attributes; the official archive has their list beside the folder, not in it."""
     for path in (
         folder / "attributes" / "attributes.txt",
         folder / "attributes.txt",
@@ -107,40 +108,38 @@ def _attributes(folder: Path) -> tuple[str, ...]:
     raise UserError(f"there is no attributes.txt in {folder / 'attributes'}, {folder} or {folder.parent}")
 
 
-def _is_number(text: str) -> bool:
-    """Plain digits, and not so many that no file could mean it."""
-    return text.isascii() and text.isdigit() and len(text) < 19
-
-
 def _named(path: Path) -> list[tuple[int, str, int]]:
     """(number, name, line) of a file of 'number name' lines."""
-    found = []
+    entries = []
     for line, text in read_lines(path):
-        number, _, name = text.partition(" ")
-        if not _is_number(number) or not name:
+        digits, _, name = text.partition(" ")
+        number = whole_number(digits, DIGITS)
+        if number is None or not name:
             raise UserError(f"{os.path.basename(path)} line {line}: {text!r} is not a number and a name")  # noqa: PTH119
-        found.append((int(number), name.strip(), line))
-    return found
+        entries.append((number, name.strip(), line))
+    return entries
 
 
 def _pairs(path: Path) -> list[tuple[int, int, int]]:
-    """(number, number, line) of a file of two numbers a line."""
-    found = []
+    """(number, number, line) of a file with two numbers per line."""
+    entries = []
     for line, text in read_lines(path):
-        words = text.split()
-        if len(words) != 2 or not all(_is_number(word) for word in words):
+        numbers = [whole_number(word, DIGITS) for word in text.split()]
+        first, second = numbers if len(numbers) == 2 else (None, None)
+        if first is None or second is None:
             raise UserError(f"{path.name} line {line}: {text!r} is not two numbers")
-        found.append((int(words[0]), int(words[1]), line))
-    return found
+        entries.append((first, second, line))
+    return entries
 
 
 def _answers(folder: Path) -> list[tuple[int, int, bool, int]]:
-    """(image, attribute, present, line); some lines of the official file have stray fields after these."""
+    """(image, attribute, present, line); some lines of the official file have extra fields after these."""
     path = folder / "attributes" / "image_attribute_labels.txt"
-    found = []
+    entries = []
     for line, text in read_lines(path):
         words = text.split(None, 3)
-        if len(words) < 3 or not (_is_number(words[0]) and _is_number(words[1]) and words[2] in ("0", "1")):
+        image, attribute = (whole_number(word, DIGITS) for word in words[:2]) if len(words) > 2 else (None, None)
+        if image is None or attribute is None or words[2] not in ("0", "1"):
             raise UserError(f"attributes/{path.name} line {line}: {text!r} is not 'image attribute 0|1 ...'")
-        found.append((int(words[0]), int(words[1]), words[2] == "1", line))
-    return found
+        entries.append((image, attribute, words[2] == "1", line))
+    return entries

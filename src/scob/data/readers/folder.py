@@ -1,4 +1,4 @@
-"""A folder with one folder of images per class, with or without a folder per split above them."""
+"""A folder with one folder of images per class; there may be one folder per split above them."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SPLIT_NAMES = ("train", "val", "valid", "validation", "test")
 
 
 def recognises(source: Path) -> bool:
-    """Whether some folder here holds images."""
+    """Whether some folder here contains images."""
     if not source.is_dir():
         return False
     tops = [source / name for name in _split_folders(source)] or [source]
@@ -23,26 +23,26 @@ def recognises(source: Path) -> bool:
 
 
 def splits(source: Path) -> tuple[str, ...]:
-    """The split folders there are; without any, the whole source is 'train'."""
+    """The split folders; if there are none, the whole source is 'train'."""
     return _split_folders(source) or ("train",)
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
-    """Each image is known to show the class whose folder it is in, and nothing else is known of it."""
-    named = _split_folders(source)
+    """One split, or all images for None. An image shows the class whose folder it is in; the rest is unknown."""
+    split_folders = _split_folders(source)
     if split is not None and split not in splits(source):
         raise no_such_split(source, split, splits(source))
-    chosen = [split] if split and named else list(named) or [""]
-    # Classes come from every split, so that a class missing in one keeps its place.
-    found = sorted({folder.name for top in (named or ("",)) for folder in _folders(source / top)})
-    classes = class_list(source, options) or tuple(found)
+    tops = [split] if split and split_folders else list(split_folders) or [""]
+    # Classes come from every split, so that a class missing in one keeps its column.
+    names_seen = sorted({folder.name for top in (split_folders or ("",)) for folder in _folders(source / top)})
+    classes = class_list(source, options) or tuple(names_seen)
     column = {name: i for i, name in enumerate(classes)}
     root = Root(source)
     ids: list[str] = []
     paths: list[str] = []
     columns: list[int] = []
     skipped: list[str] = []
-    for top in chosen:
+    for top in tops:
         for folder in _folders(source / top):
             inside = f"{top}/{folder.name}" if top else folder.name
             names = image_names(folder)
@@ -73,10 +73,10 @@ def _folders(top: Path) -> list[Path]:
 
 
 def _split_folders(source: Path) -> tuple[str, ...]:
-    """Folders named like splits, when there is nothing else here and they hold folders themselves."""
+    """Folders named like splits, if there are no other folders and each of them contains folders."""
     names = [folder.name for folder in _folders(source)]
     if not names or not set(names) <= set(SPLIT_NAMES):
-        return ()  # 'train' may be a class, too: then it stands among others
+        return ()  # 'train' may also be a class: then there are other classes beside it
     if not all(_folders(source / name) for name in names):
         return ()
     return tuple(name for name in SPLIT_NAMES if name in names)

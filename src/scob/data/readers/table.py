@@ -1,11 +1,11 @@
-"""People's own images: a CSV or JSON-lines table of what each image shows.
+"""The user's own images: a CSV or JSON-lines table that says what each image shows.
 
-Long:   `image,label[,state][,split]`, several rows an image allowed; a row without a label keeps the image.
+Long:   `image,label[,state][,split]`, one or more rows per image; a row without a label keeps the image.
 Wide:   `image[,split],CLASS,CLASS,...`, each cell 1 (present), -1 (absent), 0 or blank (unknown).
-JSON:   a line `{"image": ..., "labels": [...] or {name: state}, "absent": [...], "split": ...}` an image.
+JSON:   one line `{"image": ..., "labels": [...] or {name: state}, "absent": [...], "split": ...}` per image.
 
 Image names are relative to the table's folder. A `classes.txt` beside it fixes the classes and their order.
-A folder of several tables has one split for each, named like the file; a lone table without a `split` column
+In a folder of several tables, each table is a split, named like its file; a single table without a `split` column
 is one split, 'train'.
 """
 
@@ -28,7 +28,7 @@ UNSPLIT = "train"
 
 @dataclass
 class Entry:
-    """What all rows together say of one image."""
+    """What all rows together say about one image."""
 
     path: str
     where: str
@@ -38,7 +38,7 @@ class Entry:
 
 
 def recognises(source: Path) -> bool:
-    """A file with a table's suffix, or a folder with tables whose first line names an image column."""
+    """Whether this is a file with a table's suffix, or a folder of tables with an image column."""
     if source.is_file():
         return source.suffix.lower() in SUFFIXES
     return source.is_dir() and bool(_tables(source))
@@ -46,11 +46,11 @@ def recognises(source: Path) -> bool:
 
 def splits(source: Path) -> tuple[str, ...]:
     """The splits that the tables name."""
-    named = _tables(source)
-    if len(named) > 1:
-        names = [path.stem for path in named]
+    tables = _tables(source)
+    if len(tables) > 1:
+        names = [path.stem for path in tables]
     else:
-        names = list(dict.fromkeys(row.split or UNSPLIT for row in read_rows(named[0], named[0].name, [], True)))
+        names = list(dict.fromkeys(row.split or UNSPLIT for row in read_rows(tables[0], tables[0].name, [], True)))
     return tuple(sorted(names, key=lambda name: (name != "train", name)))
 
 
@@ -58,7 +58,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, or all images for None. The classes are those of all splits together."""
     tables = _tables(source)
     if not tables:
-        raise UserError(f"{source} holds no table: no CSV, TSV or JSON-lines file with an 'image' column")
+        raise UserError(f"there is no table in {source}: no CSV, TSV or JSON-lines file with an 'image' column")
     folder = source if source.is_dir() else source.parent
     fixed = class_list(folder, options)
     skipped: list[str] = []
@@ -70,7 +70,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
         for row in read_rows(path, path.name, skipped, options.skip_bad, fixed):
             try:
                 if len(tables) > 1 and row.split is not None:
-                    raise UserError(f"{row.where}: of several tables, each is a split; remove the split column")
+                    raise UserError(f"{row.where}: with several tables, each one is a split; remove the split column")
                 _add(row, path.stem if len(tables) > 1 else UNSPLIT, fixed, root, entries)
             except UserError as error:
                 skip_or_raise(error, options.skip_bad, skipped)
@@ -78,26 +78,26 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
                 (wide if row.alone else classes).update(dict.fromkeys(row.states))
     names = fixed or (*wide, *sorted(set(classes) - set(wide)))
     if not names:
-        raise UserError(f"{source} names no class: every label is blank")
+        raise UserError(f"{source} names no class: every label is blank; fill in some labels")
     known = tuple(dict.fromkeys(entry.split for entry in entries.values()))
     if split is not None and split not in known:
         raise no_such_split(source, split, known)
-    chosen = {name: entry for name, entry in entries.items() if split is None or entry.split == split}
+    selected = {name: entry for name, entry in entries.items() if split is None or entry.split == split}
     column = {name: i for i, name in enumerate(names)}
-    values = np.zeros((len(chosen), len(names)), np.int8)
-    for i, entry in enumerate(chosen.values()):
+    values = np.zeros((len(selected), len(names)), np.int8)
+    for i, entry in enumerate(selected.values()):
         for label, (state, _) in entry.states.items():
             values[i, column[label]] = state
     return Split(
         name=split or "all",
-        labels=Labels(names, tuple(chosen), values, source.name),
-        images=ImageFiles(tuple(e.path for e in chosen.values()), tuple(e.where for e in chosen.values())),
+        labels=Labels(names, tuple(selected), values, source.name),
+        images=ImageFiles(tuple(e.path for e in selected.values()), tuple(e.where for e in selected.values())),
         skipped=tuple(skipped),
     )
 
 
 def _add(row: Row, default: str, fixed: tuple[str, ...] | None, root: Root, entries: dict[str, Entry]) -> None:
-    """Lay a row upon what is known already; nothing changes if the row is refused."""
+    """Add a row to what is known about its image; nothing changes if the row is refused."""
     split = row.split or default
     name = os.path.normpath(row.image).replace(os.sep, "/")
     if Path(name).is_absolute():
@@ -110,7 +110,7 @@ def _add(row: Row, default: str, fixed: tuple[str, ...] | None, root: Root, entr
             f"{row.where}: {row.image!r} is in the split {split!r} here, but {entry.split!r} in {entry.where}"
         )
     elif row.alone or entry.alone or (not row.states and not entry.states):
-        raise UserError(f"{row.where}: {row.image!r} already stands in {entry.where}; remove one of the two")
+        raise UserError(f"{row.where}: {row.image!r} is already in {entry.where}; remove one of the two")
     for label, state in row.states.items():
         if fixed is not None and label not in fixed:
             raise unknown_class(row.where, label, fixed)

@@ -1,4 +1,4 @@
-"""The rows of a CSV, TSV or JSON-lines table, in any of the forms that `scob.data.table` describes."""
+"""The rows of a CSV, TSV or JSON-lines table, in any of the forms that `scob.data.readers.table` describes."""
 
 import csv
 import io
@@ -24,19 +24,41 @@ JSON_KEYS = ("image", "label", "state", "labels", "absent", "split")
 
 @dataclass(frozen=True)
 class Row:
-    """What one row of a table says."""
+    """One row of a table."""
 
     where: str
     image: str
     states: dict[str, int]
     split: str | None
-    alone: bool  # a wide row says everything about its image, so a second one for it is an error
+    alone: bool  # a wide row says everything about its image, so a second row for that image is an error
+
+
+def state_of(cell: str) -> int | None:
+    """The state that a cell names, in any case; None if it names none."""
+    return STATES.get(cell.strip().lower())
+
+
+def csv_rows(text: str, shown: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """(number, cells) of every row of a CSV text, blank rows included; the number is that of the row's first line."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines_before = 0
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UserError(
+                f"{shown} row {lines_before + 1}: this is not CSV ({error}); are its quotes closed?"
+            ) from None
+        yield lines_before + 1, cells
+        lines_before = rows.line_num
 
 
 def read_rows(
     path: Path, shown: str, skipped: list[str], skip_bad: bool, fixed: tuple[str, ...] | None = None
 ) -> Iterator[Row]:
-    """The rows of one table. A bad header always raises; a bad row raises or is skipped."""
+    """The rows of one table. A bad header always raises; a bad row raises or, with `skip_bad`, is skipped."""
     text = read_text(path)
     if not text.strip():
         raise UserError(f"{path} is empty; its first line must name the columns, as in image,label")
@@ -57,21 +79,11 @@ def read_rows(
 
 def _csv(text: str, shown: str, delimiter: str, fixed: tuple[str, ...] | None) -> Iterator[Row | UserError]:
     head = text.lstrip("\r\n").splitlines()[0]
-    if delimiter == "," and "," not in head:  # what spreadsheets write where the comma is the decimal sign
+    if delimiter == "," and "," not in head:  # spreadsheets write this where the comma is the decimal sign
         delimiter = next((d for d in ";\t" if d in head), ",")
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
-    read = 0
-    while True:
-        number, read = read + 1, read
-        try:
-            cells = [cell.strip() for cell in next(lines)]
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise UserError(f"{shown} row {number}: this is not CSV ({error}); are its quotes closed?") from None
-        finally:
-            read = lines.line_num
+    for number, raw in csv_rows(text, shown, delimiter):
+        cells = [cell.strip() for cell in raw]
         where = f"{shown} row {number}"
         if not any(cells):
             continue
@@ -85,7 +97,7 @@ def _csv(text: str, shown: str, delimiter: str, fixed: tuple[str, ...] | None) -
 
 
 def _header(cells: list[str], shown: str, fixed: tuple[str, ...] | None) -> list[str]:
-    """Check the column names; the four of the long form may be written in any case."""
+    """The column names, checked; those of the long form may be written in any case."""
     folded = [cell.lower() if cell.lower() in LONG else cell for cell in cells]
     if "image" not in folded:
         raise UserError(f"{shown}: no column is called 'image'; the columns are {', '.join(map(repr, cells))}")
@@ -122,10 +134,11 @@ def _csv_row(cells: dict[str, str], where: str) -> Row | UserError:
     else:
         alone = True
     states: dict[str, int] = {}
-    for label, text in cells.items():
-        if text and text.lower() not in STATES:
-            return UserError(f"{where}, {label!r}: {text!r} is no state; write 1 (present), -1 (absent) or 0 (unknown)")
-        states[label] = STATES[text.lower()] if text else UNKNOWN
+    for label, cell in cells.items():
+        known = state_of(cell) if cell else UNKNOWN
+        if known is None:
+            return _no_state(where, label, cell)
+        states[label] = known
     return Row(where, image, states, split, alone)
 
 
@@ -150,22 +163,26 @@ def _json_row(line: str, where: str) -> Row | UserError:
         return UserError(f"{where}: 'image' must be the name of a file")
     if split is not None and (not isinstance(split, str) or not split):
         return UserError(f"{where}: 'split' must be a name")
-    said: list[tuple[Any, Any]] = []
     labels, absent = entry.get("labels", []), entry.get("absent", [])
     if not isinstance(labels, (list, dict)) or not isinstance(absent, list):
         return UserError(f"{where}: 'labels' and 'absent' must be lists of names (or labels: {{name: state}})")
-    said += labels.items() if isinstance(labels, dict) else [(label, 1) for label in labels]
-    said += [(label, -1) for label in absent]
+    pairs: list[tuple[Any, Any]] = []
+    pairs += labels.items() if isinstance(labels, dict) else [(label, 1) for label in labels]
+    pairs += [(label, -1) for label in absent]
     if entry.get("label") is not None:
-        said.append((entry["label"], entry.get("state", 1)))
+        pairs.append((entry["label"], entry.get("state", 1)))
     states: dict[str, int] = {}
-    for label, raw in said:
-        text = str(raw).strip().lower()
+    for label, raw in pairs:
         if not isinstance(label, str) or not label.strip():
-            return UserError(f"{where}: {label!r} is no label")
-        if text not in STATES or isinstance(raw, bool):
-            return UserError(f"{where}, {label!r}: {raw!r} is no state; write 1 (present), -1 (absent) or 0 (unknown)")
+            return UserError(f"{where}: {label!r} is not a label")
+        state = state_of(str(raw))
+        if state is None or isinstance(raw, bool):
+            return _no_state(where, label, raw)
         if label.strip() in states:
-            return UserError(f"{where}: the label {label!r} stands there twice")
-        states[label.strip()] = STATES[text]
+            return UserError(f"{where}: the label {label!r} is given twice")
+        states[label.strip()] = state
     return Row(where, image, states, split, False)
+
+
+def _no_state(where: str, label: str, raw: object) -> UserError:
+    return UserError(f"{where}, {label!r}: {raw!r} is not a state; write 1 (present), -1 (absent) or 0 (unknown)")

@@ -1,4 +1,4 @@
-"""Text files that hold one thing a line: image lists, class lists."""
+"""Text files with one entry per line: image lists, class lists."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +7,17 @@ from scob.data.split import ReadOptions
 from scob.errors import UserError, nearest
 
 
-def read_text(path: Path) -> str:
-    """A UTF-8 text, with or without a byte-order mark."""
+def read_text(path: Path, exact: bool = False) -> str:
+    """A UTF-8 text, with or without a byte-order mark.
+
+    `exact`: for file names, which may hold any bytes. Line endings stay, and bytes that are not UTF-8 are kept as
+    `os.fsdecode` would.
+    """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open(
+            encoding="utf-8-sig", errors="surrogateescape" if exact else "strict", newline="" if exact else None
+        ) as file:
+            return file.read()
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except UnicodeDecodeError as error:
@@ -20,14 +27,14 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text that are not blank, each with its number."""
+    """The lines that are not blank, stripped, each with its number."""
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if line.strip():
             yield number, line.strip()
 
 
 def class_list(folder: Path, options: ReadOptions) -> tuple[str, ...] | None:
-    """The classes the user fixed, by option or in a `classes.txt` beside the data; None if they did not."""
+    """The classes that the user fixed, by option or in a `classes.txt` beside the data; None if neither is given."""
     if options.classes is not None:
         return options.classes
     path = folder / "classes.txt"
@@ -36,10 +43,10 @@ def class_list(folder: Path, options: ReadOptions) -> tuple[str, ...] | None:
     names: dict[str, int] = {}
     for number, name in read_lines(path):
         if name in names:
-            raise UserError(f"{path} line {number}: the class {name!r} already stands on line {names[name]}")
+            raise UserError(f"{path} line {number}: the class {name!r} is already on line {names[name]}")
         names[name] = number
     if not names:
-        raise UserError(f"{path} is empty; list one class a line, or remove the file")
+        raise UserError(f"{path} is empty; list one class per line, or remove the file")
     return tuple(names)
 
 

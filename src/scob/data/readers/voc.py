@@ -1,4 +1,4 @@
-"""PASCAL VOC in its own layout: ImageSets, Annotations, JPEGImages and, where present, SegmentationClass."""
+"""PASCAL VOC in its official layout: ImageSets, Annotations, JPEGImages and, optionally, SegmentationClass."""
 
 import os
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ VOID = 255
 
 
 def home(source: Path) -> Path | None:
-    """The folder that holds JPEGImages: `source`, or the one year below it or below its VOCdevkit."""
-    found = [
+    """The folder that contains JPEGImages: `source`, or the only year below it or below its VOCdevkit."""
+    folders = [
         folder
         for folder in (source, *sorted(source.glob("VOC2*")), *sorted(source.glob("VOCdevkit/VOC2*")))
         if (folder / "JPEGImages").is_dir() and (folder / "ImageSets").is_dir()
     ]
-    if len(found) > 1 and found[0] != source:
-        years = ", ".join(str(folder) for folder in found)
-        raise UserError(f"{source} holds several years; give one of {years}")
-    return found[0] if found else None
+    if len(folders) > 1 and folders[0] != source:
+        years = ", ".join(str(folder) for folder in folders)
+        raise UserError(f"{source} contains several years; give one of {years}")
+    return folders[0] if folders else None
 
 
 def recognises(source: Path) -> bool:
@@ -54,11 +54,11 @@ def recognises(source: Path) -> bool:
 
 
 def splits(source: Path) -> tuple[str, ...]:
-    """The image lists of Main (else of Segmentation), less the per-class ones; others go by 'Folder/name'."""
+    """The image lists of Main (or else of Segmentation), except those per class; `read` also takes 'Folder/name'."""
     folder = _home(source)
     for kind in ("Main", "Segmentation"):
         names = {path.stem for path in (folder / "ImageSets" / kind).glob("*.txt")}
-        # 'train' is also a class: 'train_train' is a per-class list like 'cat_train', 'train' itself is not.
+        # 'train' is also a class: 'train_train' is a list of that class like 'cat_train', but 'train' is not.
         lists = {name for name in names if name.rpartition("_")[2] not in names or "_" not in name}
         if lists:
             order = {"train": 0, "val": 1, "trainval": 2, "test": 3}
@@ -67,13 +67,13 @@ def splits(source: Path) -> tuple[str, ...]:
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
-    """One split, or for None every image that is in any.
+    """One split, or for None every image of any split.
 
-    An object marked difficult counts as `options.difficult` says, unless another of its class is there.
+    An object marked difficult counts as `options.difficult` says, unless the image has another object of its class.
     """
     folder = _home(source)
-    named = splits(source)
-    lists = [_list_file(folder, source, name, named) for name in ([split] if split else named)]
+    names = splits(source)
+    lists = [_list_file(folder, source, name, names) for name in ([split] if split else names)]
     classes = class_list(folder, options) or CLASSES
     images = Root(folder)
     ids: dict[str, str] = {}
@@ -88,7 +88,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
                 if name in ids:
                     if split is None:
                         continue  # trainval repeats train and val
-                    raise UserError(f"{where}: the image {name!r} already stands in {ids[name]}")
+                    raise UserError(f"{where}: the image {name!r} is already in {ids[name]}")
                 image = images.inside(f"JPEGImages/{name}.jpg", where)
                 row = _labels(folder, name, where, classes, options.difficult)
             except UserError as error:
@@ -127,13 +127,13 @@ def _list_file(folder: Path, source: Path, split: str, named: tuple[str, ...]) -
 
 
 def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], difficult: str) -> NDArray[np.int8]:
-    """(L,) what the annotation says of one image."""
+    """(L,) what the annotation says about one image."""
     path = folder / "Annotations" / f"{name}.xml"
     try:
         tree = ElementTree.parse(path)
     except FileNotFoundError:
         raise UserError(f"{where}: there is no annotation {_short(path, folder)}") from None
-    except (ElementTree.ParseError, OSError, ValueError, LookupError) as error:  # the last: an encoding nobody knows
+    except (ElementTree.ParseError, OSError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise UserError(f"{where}: the annotation {_short(path, folder)} cannot be read ({error})") from None
     row = np.full(len(classes), ABSENT, np.int8)
     for thing in tree.iterfind("object"):
@@ -154,7 +154,7 @@ def _short(path: Path, folder: Path) -> str:
 
 @dataclass(frozen=True)
 class PaletteMasks:
-    """PNG masks whose pixel is the class number counted from 1, 0 for background and 255 for void."""
+    """PNG masks: a pixel is the number of its class, from 1; 0 is background and 255 is void."""
 
     paths: tuple[str, ...]
     classes: int
@@ -170,7 +170,7 @@ class PaletteMasks:
                 numbers = np.asarray(image)
         except (OSError, ValueError, SyntaxError) as error:
             raise UserError(f"{path}: the mask is damaged ({error})") from error
-        found = [int(n) for n in np.unique(numbers) if n not in (0, VOID)]
-        if found and max(found) > self.classes:
-            raise UserError(f"{path}: the mask names class {max(found)}, but there are {self.classes}")
-        return ObjectMasks({n - 1: numbers == n for n in found}, numbers == VOID)
+        classes = [int(n) for n in np.unique(numbers) if n not in (0, VOID)]
+        if classes and max(classes) > self.classes:
+            raise UserError(f"{path}: the mask has a pixel of class {max(classes)}, but there are {self.classes}")
+        return ObjectMasks({n - 1: numbers == n for n in classes}, numbers == VOID)

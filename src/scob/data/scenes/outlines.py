@@ -1,6 +1,6 @@
-"""Outlines the drawings are made of, and the few random numbers they need.
+"""The outlines that drawings consist of, and the few random numbers they need.
 
-A part is `(role, points)`: the role (1-4) picks one of an object's four colours, 0 cuts a hole; y is down.
+A part is `(role, points)`: role 1 to 4 is one of an object's four colours, 0 cuts a hole; y points down.
 """
 
 import math
@@ -13,7 +13,7 @@ HOLE, FIRST, SECOND, THIRD, FOURTH = range(5)
 
 
 def between(random: Random, low: float, high: float) -> float:
-    """Uniform in [low, high). Only `random.random` is ever used: the stream Python promises to keep."""
+    """Uniform in [low, high). Drawings use only `random.random`, whose numbers Python promises never to change."""
     return low + (high - low) * random.random()
 
 
@@ -23,12 +23,12 @@ def chance(random: Random, probability: float) -> bool:
 
 
 def whole(random: Random, low: int, high: int) -> int:
-    """A whole number in low..high."""
+    """A whole number from low to high, both included."""
     return low + int(random.random() * (high - low + 1))
 
 
 def disc(x: float, y: float, rx: float, ry: float | None = None, start: float = 0.0, turn: float = 1.0) -> list[Point]:
-    """An ellipse, or the arc that `turn` of a full turn from `start` sweeps (clockwise, from the right)."""
+    """An ellipse, or an arc of `turn` full turns from `start` on (clockwise, in full turns from the right)."""
     steps = max(8, round(22 * turn))
     ry = rx if ry is None else ry
     angles = [2 * math.pi * (start + turn * i / steps) for i in range(steps + (turn < 1))]

@@ -1,6 +1,6 @@
-"""What the drawings show: each object as a list of filled outlines in [-1, 1], never twice the same.
+"""What the drawings show: each object as a list of filled outlines in [-1, 1], different every time.
 
-Colour says nothing about the class: a part names one of four roles, and the colours of the roles are random.
+Colour says nothing about the class: a part names one of four roles, and the colour of each role is random.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.algorithm.cam import Maps, explain_classes, masks_of
-from scob.data.feed import Feed
+from scob.data.feed import Feed, FeedOptions
 from scob.data.split import ObjectMasks, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
@@ -37,7 +37,7 @@ def class_maps(
     s = outcome.config.scob
     heat: tuple[list[Tensor], list[Tensor]] = ([], [])
     workers = outcome.config.data.workers
-    with Feed(split, card.size, device, workers) as feed:
+    with Feed(split, card.size, device, FeedOptions(workers)) as feed:
         places = list(row_batches(len(rows), 32))
         for place, images in zip(places, feed.iterate(rows[p] for p in places), strict=True):
             views = source.views.normalise(images)
