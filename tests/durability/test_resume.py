@@ -120,8 +120,6 @@ def test_a_finished_run_can_be_extended_and_killed_on_the_way(
     assert bytes_lost(whole, struck) == 0
     again = train(longer, whole, resume=True, shared=Shared(data))
     assert again.summary == json.loads((whole / "summary.json").read_text())
-        (whole / "summary.json").read_text()
-    )
 
 
 def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
