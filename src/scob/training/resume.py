@@ -5,16 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scob import methods
-from scob.config import Config, merge, parse_overrides, resolve
+from scob.config import Config, merge, parse_overrides, resolve, result_neutral_keys
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.training.run_folder import RunFolder
-
-# Settings that change where or how fast a run computes, or when it saves, but nothing of what it computes.
-HARMLESS = {
-    "data.workers", "data.cache", "train.device", "train.rows", "train.checkpoint_minutes", "train.checkpoint_steps",
-    "train.check_processes",
-}  # fmt: skip
 
 
 def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
@@ -25,7 +19,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
     config = resolve(asked, "on the command line", methods.section_names())
     if device:
         config.train.device = device
-    changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS]
+    changed = [c for c in differences(stored, config) if c.split(":")[0] not in result_neutral_keys()]
     if changed:
         raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
     if extend:
@@ -40,7 +34,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
     """Refuse to go on with other settings (more epochs are allowed) or other images and labels than the run began."""
     stored = run.read_config()
-    changed = [c for c in differences(stored, config) if c.split(":")[0] not in HARMLESS | {"train.epochs"}]
+    changed = [c for c in differences(stored, config) if c.split(":")[0] not in result_neutral_keys() | {"train.epochs"}]
     if config.train.epochs < stored.train.epochs:
         changed.append(f"train.epochs: {stored.train.epochs} -> {config.train.epochs}")
     if changed:

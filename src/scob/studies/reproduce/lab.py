@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scob import __version__, methods
-from scob.config import Config, merge, resolve
+from scob.config import Config, merge, resolve, result_neutral_keys
 from scob.data.readers import infer_format, splits_of
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
@@ -26,11 +26,6 @@ from scob.training.checkpoint import list_checkpoints
 from scob.training.run_folder import RunFolder
 from scob.training.train import Training, train
 
-# What changes where and how a run is done but not what comes out of it.
-INCIDENTAL = {
-    "data": ("workers", "cache"),
-    "train": ("device", "log_every", "checkpoint_minutes", "checkpoint_steps"),
-}
 WATCHED = "-watched"
 TRUE_MASKS = "true_masks.json"
 
@@ -102,9 +97,9 @@ class Lab:
     def name_of(self, config: Config) -> str:
         """The run folder's name: what it differs in, its seed, and a digest of all that matters."""
         tree = config.model_dump(mode="json")
-        for section, keys in INCIDENTAL.items():
-            for key in keys:
-                tree[section].pop(key)
+        for name in result_neutral_keys():
+            section, _, key = name.partition(".")
+            del tree[section][key]
         foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method", config.method}
         for section in foreign:  # settings of other methods do not matter
             del tree[section]
