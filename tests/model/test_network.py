@@ -8,8 +8,8 @@ from torch import nn
 
 from scob.config import ModelSettings, paper_values
 from scob.errors import UserError
-from scob.model.backbone import backbone_from_config, load_backbone
 from scob.model.heads import build_head
+from scob.model.load_backbone import backbone_from_config, load_backbone
 from scob.model.network import Network, Projector, Target, build_network, follow
 
 SMALL = {"width": 16, "heads": 2, "feedforward": 32, "layers": 1, "projection": 8}

@@ -12,7 +12,7 @@ from PIL import Image
 from scob.config import resolve
 from scob.errors import UserError
 from scob.inference.predict import Scob
-from scob.model.backbone import load_backbone
+from scob.model.load_backbone import load_backbone
 from scob.parallel import Processes
 from scob.recovery.suggest import recover
 from scob.training.build import build

@@ -21,9 +21,10 @@ from scob.data.views import Views
 from scob.draws import mix, seed_key
 from scob.errors import UserError
 from scob.labels import PRESENT, Labels
-from scob.model.backbone import Backbone, load_backbone, preprocessing
+from scob.model.backbone import Backbone
 from scob.model.features import FeatureSource, resolve_precision
 from scob.model.heads import Grids
+from scob.model.load_backbone import load_backbone, preprocessing
 from scob.model.network import Network, build_network
 from scob.model.row_tables import RowPlace
 from scob.parallel import Processes

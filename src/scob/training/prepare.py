@@ -1,6 +1,5 @@
 """From somebody's images to the settings of a run: no YAML, only what the images and labels themselves say."""
 
-import json
 import os
 import shlex
 import time
@@ -20,9 +19,9 @@ from scob.data.images import cause
 from scob.data.readers import infer_format, read_split
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
-from scob.files import write_atomically
 from scob.labels import PRESENT, UNKNOWN
-from scob.model.backbone import Backbone, load_backbone
+from scob.model.backbone import Backbone
+from scob.model.load_backbone import load_backbone, save_backbone
 from scob.model.network import Target, build_network
 from scob.parallel import choose_device
 from scob.training.build import Data, Experiment, load_data
@@ -278,20 +277,6 @@ def continuing(config: Config, model: Path, out: Path, words: Iterable[str] = ()
     """The settings of a run in `out` that continues from a model: built as it was, but for what `words` say."""
     tree = merge(merge(config.model_dump(mode="json"), settings_of_model(model, out)), parse_overrides(words))
     return resolve(tree, "on the command line", methods.names())
-
-
-def save_backbone(backbone: Backbone, folder: Path, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    """A backbone as a transformers folder, with the input statistics it wants."""
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        backbone.body.save_pretrained(folder)  # type: ignore[operator]
-    except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror or error}") from error
-    stored = json.dumps({"image_mean": list(mean), "image_std": list(std)})
-    write_atomically(folder / "preprocessor_config.json", stored)
 
 
 def initialise(experiment: Experiment, model: str | Path) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from scob.config import Config, merge, resolve, result_neutral_keys
 from scob.data.readers import infer_format, splits_of
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
-from scob.model.backbone import EMBEDDED
+from scob.model.load_backbone import EMBEDDED
 from scob.parallel import Processes
 from scob.studies.reproduce.variants import SCOB, Variant
 from scob.training.build import Data, Report, Sight, load_data, look, silent
