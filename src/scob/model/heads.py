@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from scob.config import ModelSettings
 from scob.model.backbone import Features
-from scob.model.smt import SemanticMaskedTransformer, masked_mean
+from scob.model.smt import SemanticMaskedTransformer
+from scob.model.visible_cells import masked_mean
 
 Keep = tuple[Tensor, Tensor]
 Grids = tuple[tuple[int, int], tuple[int, int]]
@@ -26,18 +27,7 @@ class SmtHead(nn.Module):
     def __init__(self, channels: tuple[int, int], grids: Grids, settings: ModelSettings) -> None:
         super().__init__()
         self.stages = nn.ModuleList(
-            SemanticMaskedTransformer(
-                c,
-                g,
-                settings.width,
-                settings.layers,
-                settings.heads,
-                settings.feedforward,
-                settings.dropout,
-                settings.position,
-                settings.norm,
-            )
-            for c, g in zip(channels, grids, strict=True)
+            SemanticMaskedTransformer(c, g, settings) for c, g in zip(channels, grids, strict=True)
         )
         self.dimension = 2 * settings.width
 
