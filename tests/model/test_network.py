@@ -1,4 +1,4 @@
-"""Heads, the target that follows, and the paper's parameter counts."""
+"""The network, the target that follows it, and the paper's parameter counts."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from torch import nn
 
 from scob.config import ModelSettings, paper_values
 from scob.errors import UserError
-from scob.model.heads import build_head
 from scob.model.load_backbone import backbone_from_config, load_backbone
 from scob.model.network import Network, Projector, Target, build_network, follow
 
@@ -47,15 +46,6 @@ def test_every_head_gives_logits_and_heeds_a_mask(tiny_backbone: Path, head: str
     assert torch.allclose(network.embed(features, keep), network.embed(features), atol=1e-6)  # empty: no mask
     keep[0][:, :4], keep[1][:, :2] = True, True
     assert not torch.allclose(network.embed(features, keep), network.embed(features), atol=1e-4)
-
-
-def test_heads_have_the_widths_they_are_written_down_with() -> None:
-    shapes = []
-    for name in ("cnn", "large-cnn"):
-        head = build_head((8, 2048), ((4, 4), (2, 2)), ModelSettings(head=name))
-        shapes.append([tuple(c.weight.shape[:2]) for c in head.convolutions])
-    assert shapes[0] == [(512, 2048), (768, 512)]
-    assert shapes[1] == [(512, 2048), (768, 512), (768, 768), (448, 768)]
 
 
 def test_a_width_that_cannot_be_divided_is_refused(tiny_backbone: Path) -> None:
