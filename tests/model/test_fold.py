@@ -14,10 +14,10 @@ from scob.model.load_backbone import load_backbone
 
 @pytest.fixture
 def backbone(tiny_backbone: Path) -> Backbone:
-    made = load_backbone(str(tiny_backbone))
+    backbone = load_backbone(str(tiny_backbone))
     torch.manual_seed(0)
-    made.calibrate([torch.randn(8, 3, 64, 64)])
-    return made
+    backbone.calibrate([torch.randn(8, 3, 64, 64)])
+    return backbone
 
 
 @pytest.fixture

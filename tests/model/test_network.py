@@ -56,8 +56,8 @@ def test_a_width_that_cannot_be_divided_is_refused(tiny_backbone: Path) -> None:
 def test_the_target_starts_equal_and_is_never_trained(tiny_backbone: Path) -> None:
     network, projector = small(tiny_backbone), Projector(32, 8, "map")
     target = Target(network, projector)
-    for mine, theirs in ((target.head, network.head), (target.projector, projector)):
-        for (n, a), (m, b) in zip(mine.named_parameters(), theirs.named_parameters(), strict=True):
+    for copied, online in ((target.head, network.head), (target.projector, projector)):
+        for (n, a), (m, b) in zip(copied.named_parameters(), online.named_parameters(), strict=True):
             assert n == m
             assert torch.equal(a, b)
             assert a.data_ptr() != b.data_ptr()
@@ -79,17 +79,17 @@ def test_the_target_is_the_ema_recurrence(tiny_backbone: Path) -> None:
                 p.add_(torch.randn_like(p))
         target.follow(network, projector, 0.9)
         expected = [0.9 * e + 0.1 * p.detach().double() for e, p in zip(expected, online, strict=True)]
-    found = [*target.head.parameters(), *target.projector.parameters()]
-    assert all(torch.allclose(f.double(), e, atol=1e-5) for f, e in zip(found, expected, strict=True))
+    averages = [*target.head.parameters(), *target.projector.parameters()]
+    assert all(torch.allclose(f.double(), e, atol=1e-5) for f, e in zip(averages, expected, strict=True))
     target.follow(network, projector, 0.0)
-    assert all(torch.equal(f, p) for f, p in zip(found, online, strict=True))
+    assert all(torch.equal(f, p) for f, p in zip(averages, online, strict=True))
 
 
 def test_follow_is_in_place() -> None:
     average, value = [torch.zeros(3)], [torch.ones(3)]
-    place = average[0].data_ptr()
+    address = average[0].data_ptr()
     follow(average, value, 0.75)
-    assert average[0].data_ptr() == place
+    assert average[0].data_ptr() == address
     assert average[0].tolist() == [0.25] * 3
 
 

@@ -77,8 +77,8 @@ def test_a_torchvision_file_computes_the_same(tmp_path: Path, bottleneck: bool) 
             norm.running_var.uniform_(0.5, 2)
     original.eval()
     torch.save(original.state_dict(), tmp_path / "resnet.pth")
-    found = load_backbone(str(tmp_path / "resnet.pth"))(images := torch.randn(2, 3, 64, 64))
-    for a, b in zip(found, original(images), strict=True):
+    maps = load_backbone(str(tmp_path / "resnet.pth"))(images := torch.randn(2, 3, 64, 64))
+    for a, b in zip(maps, original(images), strict=True):
         assert torch.allclose(a, b, atol=1e-4, rtol=1e-4)
 
 

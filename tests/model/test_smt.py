@@ -51,12 +51,12 @@ def test_each_kept_cell_counts(features: torch.Tensor, keep: torch.Tensor) -> No
 def test_an_empty_mask_falls_back_to_no_mask(features: torch.Tensor, keep: torch.Tensor, position: str) -> None:
     smt, empty = make(position=position), keep.clone()
     empty[1] = False
-    found = smt(features, empty)
-    assert torch.isfinite(found).all()
-    assert torch.allclose(found[1], smt(features)[1], atol=1e-6)
-    assert torch.allclose(found[0], smt(features, keep)[0], atol=1e-6)
-    whole = smt(features, torch.ones_like(keep))
-    assert torch.allclose(whole, smt(features), atol=1e-6)
+    vectors = smt(features, empty)
+    assert torch.isfinite(vectors).all()
+    assert torch.allclose(vectors[1], smt(features)[1], atol=1e-6)
+    assert torch.allclose(vectors[0], smt(features, keep)[0], atol=1e-6)
+    unmasked = smt(features, torch.ones_like(keep))
+    assert torch.allclose(unmasked, smt(features), atol=1e-6)
 
 
 def test_no_image_is_no_vector(features: torch.Tensor, keep: torch.Tensor) -> None:

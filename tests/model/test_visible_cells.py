@@ -32,12 +32,12 @@ def test_encoding_the_seen_cells_alone_is_masking_the_others(features: torch.Ten
     def masked(x: torch.Tensor) -> torch.Tensor:
         return masked_mean(smt.encode(x.flatten(2).transpose(1, 2), smt.positions(5, 4), seen), seen)
 
-    found = []
+    results = []
     for encode in (masked, lambda x: smt(x, keep.view(6, 5, 4))):
         leaf = features.clone().requires_grad_()
-        made = encode(leaf)
-        found.append((made, *torch.autograd.grad(made.square().sum(), [leaf, *smt.parameters()])))
-    for one, other in zip(*found, strict=True):
+        vectors = encode(leaf)
+        results.append((vectors, *torch.autograd.grad(vectors.square().sum(), [leaf, *smt.parameters()])))
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-10)
 
 
@@ -49,11 +49,11 @@ def test_the_gradient_has_the_same_bits_every_time_with_two_threads() -> None:
     torch.set_num_threads(2)
     try:
         smt.eval()
-        found = [torch.autograd.grad(smt(features, keep).square().sum(), list(smt.parameters())) for _ in range(6)]
+        results = [torch.autograd.grad(smt(features, keep).square().sum(), list(smt.parameters())) for _ in range(6)]
     finally:
         torch.set_num_threads(threads)
-    for again in found[1:]:
-        assert all(torch.equal(one, other) for one, other in zip(found[0], again, strict=True))
+    for again in results[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(results[0], again, strict=True))
 
 
 def test_only_visible_cells_are_encoded_and_rows_keep_their_order() -> None:
