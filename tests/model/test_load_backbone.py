@@ -1,5 +1,6 @@
 """Backbones from folders and stored configurations, and what is refused."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,18 @@ def test_what_is_missing_is_said(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=words):
         load_backbone(str(tmp_path / name))
+
+
+def test_a_hub_that_cannot_be_reached_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"put its config.json and model.safetensors into a folder"):
+        load_backbone("nobody/resnet-none")
+    assert time.monotonic() - began < 12
+    assert "Retrying" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
