@@ -22,7 +22,7 @@ from scob.inference.onnx.export import calibration_pixels, compare, metadata, no
 from scob.inference.onnx.quantise import quantise
 from scob.inference.onnx.runtime import OnnxModel
 from scob.inference.predict import Scob, Scorer
-from scob.model.backbone import backbone_config, load_backbone, preprocessing
+from scob.model.load_backbone import backbone_config, load_backbone, preprocessing
 from scob.model.network import build_network
 from scob.training.model_folder import ModelCard
 

@@ -17,7 +17,8 @@ from torch import nn
 
 from scob.bench.speed import median_seconds, random_data, random_resnet, replayed, settings, time_training
 from scob.model import fold
-from scob.model.backbone import Backbone, load_backbone
+from scob.model.backbone import Backbone
+from scob.model.load_backbone import load_backbone
 from scob.parallel import start
 
 FUSE = fold.join_rectifiers

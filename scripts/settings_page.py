@@ -1,32 +1,33 @@
-"""Write docs/settings.md from the settings themselves: python scripts/settings_page.py (a test keeps it current)."""
+"""Write docs/settings.md from the settings themselves (a test checks that it is current)."""
 
 from pathlib import Path
 from typing import Any
 
 from scob import methods
-from scob.config import SECTIONS, Config, paper_values
+from scob.config import SECTIONS, Config, known_keys, paper_values, result_neutral_keys
 
 REASONS = {
-    "model.calibrate_bn": "ImageNet's BatchNorm statistics are wrong at 448 pixels, squash-resized: re-estimating them "
-    "on the unlabelled training images costs one pass and needs no label.",
-    "model.position": "The appendix reads as `qk`; the default is the simpler one. On VOC 2007 they are alike "
-    "(docs/results.md).",
-    "scob.tau": "At 1.0 the softmax over 19 negatives is nearly flat; 0.2 did better on held-out VOC 2007 images.",
-    "scob.cont_scale": "Dividing by 1 + the number of negatives ties the loss's weight to the number of classes.",
-    "train.epochs": "Fixed before our measurements; not compared with 30.",
-    "train.batch": "Faster for the same number of epochs; not compared in accuracy.",
-    "train.lr_smt": "4e-4 with post-norm layers and no warm-up diverged on photographs (a trial on VOC 2012).",
-    "train.lr_mapping": "The rate of the other new layers; not compared.",
-    "train.lr_estimator": "The paper's 0.01 belongs to an Adam over the whole matrix, which goes on moving a row for "
-    "hundreds of steps after its image was seen: about 30 times the rate a visit. Ours moves only the batch's rows, "
-    "once; 1.0 was best on held-out VOC 2007 images among 0.01, 0.1, 0.3 and 1 (docs/results.md).",
-    "train.warmup": "Post-norm transformers want one.",
-    "train.schedule": "Without decay the last epochs fit the estimator's mistakes.",
-    "train.ema": "Evaluates averaged weights; every method of a comparison gets them. Not ablated.",
-    "train.holdout_labels": "People's own images have no full labels to choose an epoch by. With "
-    "`observed`, unknown labels count as absent (mAP-observed); where as many are known to be absent as present, "
-    "or more (partial labels), unknown ones are left out.",
-    "train.select": "Choosing on the reported split overstates the result; the paper does not say how it chose.",
+    "model.calibrate_bn": "ImageNet's BatchNorm statistics do not fit images squashed to 448 x 448 pixels. "
+    "Re-estimating them on the training images takes one pass and needs no labels.",
+    "model.position": "The paper's appendix describes `qk`; `input` is simpler. On VOC 2007 both give about the same "
+    "result (docs/results.md).",
+    "scob.tau": "At 1.0 the softmax over 19 negatives is nearly flat; 0.2 was better on held-out VOC 2007 images.",
+    "scob.cont_scale": "Dividing by 1 + the number of negatives ties the weight of the loss to the number of classes.",
+    "train.epochs": "Chosen before we measured anything; not compared with 30.",
+    "train.batch": "Faster for the same number of epochs; the accuracy was not compared.",
+    "train.lr_smt": "4e-4 with post-norm layers and no warm-up diverged on photographs (one trial on VOC 2012).",
+    "train.lr_mapping": "The same rate as for the other new layers; not compared.",
+    "train.lr_estimator": "The paper's 0.01 is for Adam over the whole matrix, which keeps moving a row for hundreds "
+    "of steps after its image was seen: about 30 times the rate per visit. Ours moves only the rows of the batch, "
+    "once. Of 0.01, 0.1, 0.3 and 1.0, the last was best on held-out VOC 2007 images (docs/results.md).",
+    "train.warmup": "Post-norm transformers need a warm-up.",
+    "train.schedule": "Without decay, the last epochs fit the mistakes of the label estimator.",
+    "train.ema": "Averaged weights are evaluated, for every method in a comparison. Not ablated.",
+    "train.holdout_labels": "Your own images have no full labels to choose an epoch with. With `observed`, unknown "
+    "labels count as absent (mAP-observed); they are left out if at least as many labels are known to be absent as "
+    "present (partial labels).",
+    "train.select": "Choosing the epoch on the reported split overstates the result. "
+    "The paper does not say how it chose.",
 }
 
 
@@ -44,16 +45,16 @@ def row(key: str, field: Any) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """The page as Markdown."""
     lines = [
         "# Settings",
         "",
-        "Every setting, its default, the paper's value (– where it gives none), and what it does. Made by",
-        "`python scripts/settings_page.py`. Settings come from YAML and from `key=value` words:",
-        "`scob train configs/voc2007.yaml scob.tau=0.1 method=role`. `preset=paper` puts every value below back to the",
-        "paper's.",
+        "Every setting with its default, the paper's value (– if the paper gives none) and what it does. Settings come",
+        "from YAML files and from `key=value` words on the command line:",
+        "`scob train configs/voc2007.yaml scob.tau=0.1 method=role`. `preset=paper` sets every value that the paper",
+        "gives, except the backbone. `python scripts/settings_page.py` writes this page.",
         "",
-        "| setting | default | paper | what it is |",
+        "| setting | default | paper | what it does |",
         "|---|---|---|---|",
     ]
     for key in ("preset", "method"):
@@ -61,7 +62,11 @@ def page() -> str:
         lines.append(f"| `{key}` | {value(field.default)} | – | {field.description} |")
     for name, section in SECTIONS.items():
         lines += [row(f"{name}.{key}", field) for key, field in section.model_fields.items()]
+    neutral = ", ".join(f"`{key}`" for key in known_keys() if key in result_neutral_keys())
     lines += [
+        "",
+        "Some settings change where or how fast a run computes, or when it logs and saves, but not its result. They",
+        f"may differ when a run is resumed: {neutral}.",
         "",
         "## Where the default differs from the paper, and why",
         "",
@@ -76,10 +81,10 @@ def page() -> str:
         "",
         "## Settings of the rivals",
         "",
-        "Each is in a section of its method's name: `scob train demo method=ll-r ll-r.delta=0.1`. The third column is",
-        "what the method's own paper gives.",
+        "The settings of each method are in a section with its name: `scob train demo method=ll-r ll-r.delta=0.1`. The",
+        "third column is the value in that method's own paper.",
         "",
-        "| setting | default | its paper | what it is |",
+        "| setting | default | its paper | what it does |",
         "|---|---|---|---|",
     ]
     for name in methods.names():

@@ -32,11 +32,11 @@ def test_splitmix_is_the_published_one() -> None:
 @given(st.lists(int64, min_size=2, max_size=20), st.integers(0, 2**63 - 1), st.integers(1, 5))
 def test_uniform_of_a_key_does_not_depend_on_the_batch(keys: list[int], salt: int, count: int) -> None:
     batch = torch.tensor(keys)
-    whole = draws.uniform(batch, salt, count)
-    assert whole.shape == (len(keys), count)
-    assert ((whole >= 0) & (whole < 1)).all()
-    torch.testing.assert_close(draws.uniform(batch[1:2], salt, count), whole[1:2], rtol=0, atol=0)
-    torch.testing.assert_close(draws.uniform(batch, salt, 1), whole[:, :1], rtol=0, atol=0)
+    numbers = draws.uniform(batch, salt, count)
+    assert numbers.shape == (len(keys), count)
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    torch.testing.assert_close(draws.uniform(batch[1:2], salt, count), numbers[1:2], rtol=0, atol=0)
+    torch.testing.assert_close(draws.uniform(batch, salt, 1), numbers[:, :1], rtol=0, atol=0)
 
 
 def test_uniform_is_uniform_and_lanes_are_independent() -> None:

@@ -66,8 +66,8 @@ def test_partial_keeps_its_share_of_what_is_known(full: Labels, fraction: float,
     kept = (partial.values != UNKNOWN).sum(axis=1)
     expected = np.minimum(np.maximum(1, np.rint(fraction * known)), known)
     np.testing.assert_array_equal(kept, expected)
-    told = partial.values != UNKNOWN
-    np.testing.assert_array_equal(partial.values[told], full.values[told])
+    known_after = partial.values != UNKNOWN
+    np.testing.assert_array_equal(partial.values[known_after], full.values[known_after])
 
 
 def test_the_same_seed_gives_the_same_draw_on_every_machine() -> None:
@@ -83,7 +83,7 @@ def test_single_positive_is_uniform_over_the_positives() -> None:
 
 
 @pytest.mark.parametrize("wrong", [2, -2, 257, 0.5, float("nan")])
-def test_a_value_that_is_no_state_is_refused(wrong: float) -> None:
+def test_a_value_that_is_not_a_state_is_refused(wrong: float) -> None:
     with pytest.raises(UserError, match="neither"):
         Labels(("a",), ("x",), np.array([[wrong]]))  # type: ignore[arg-type]
 
@@ -97,6 +97,12 @@ def test_names_that_repeat_and_shapes_that_differ_are_refused() -> None:
         Labels(("a",), ("x", "y"), np.zeros((1, 1), np.int8))
 
 
+def test_a_name_with_half_a_character_is_refused() -> None:
+    for classes, images in ((("\ud800",), ("x",)), (("a",), ("\ud800",))):
+        with pytest.raises(UserError, match="is not valid text: it contains half of a character"):
+            Labels(classes, images, np.zeros((1, 1), np.int8))
+
+
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1, float("nan")])
 def test_a_share_outside_the_range_is_refused(fraction: float) -> None:
     with pytest.raises(UserError, match="share of labels"):
@@ -108,26 +114,26 @@ def test_damaged_label_files_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no label file"):
         Labels.load(path)
     Labels(("a", "b"), ("x", "y"), np.array([[1, -1], [0, 1]], np.int8)).save(path)
-    whole = path.read_bytes()
-    for cut in (0, 5, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:cut])
+    content = path.read_bytes()
+    for cut in (0, 5, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:cut])
         with pytest.raises(UserError, match="damaged"):
             Labels.load(path)
-    place = whole.index(b'["x", "y"]')
-    path.write_bytes(whole[:place] + b'["x", "z"]' + whole[place + 10 :])
+    position = content.index(b'["x", "y"]')
+    path.write_bytes(content[:position] + b'["x", "z"]' + content[position + 10 :])
     with pytest.raises(UserError, match="fingerprint"):
         Labels.load(path)
 
 
 def test_statistics_count() -> None:
-    found = Labels(("a", "b", "c"), ("x", "y"), np.array([[1, -1, 0], [0, 1, 0]], np.int8)).statistics()
-    assert found["images"] == 2
-    assert found["positives per image"] == 1.0
-    assert found["observed positive"] == 2
-    assert found["observed negative"] == 1
-    assert found["unknown share"] == 0.5
-    assert found["classes without a positive"] == ["c"]
-    assert found["per class"] == {
+    statistics = Labels(("a", "b", "c"), ("x", "y"), np.array([[1, -1, 0], [0, 1, 0]], np.int8)).statistics()
+    assert statistics["images"] == 2
+    assert statistics["positives per image"] == 1.0
+    assert statistics["observed positive"] == 2
+    assert statistics["observed negative"] == 1
+    assert statistics["unknown share"] == 0.5
+    assert statistics["classes without a positive"] == ["c"]
+    assert statistics["per class"] == {
         "a": {"positive": 1, "negative": 0},
         "b": {"positive": 1, "negative": 1},
         "c": {"positive": 0, "negative": 0},

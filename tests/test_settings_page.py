@@ -1,4 +1,4 @@
-"""docs/settings.md says what the settings say."""
+"""docs/settings.md is what the settings say."""
 
 import importlib.util
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""Random numbers that are a pure function of what they are for.
+"""Random numbers that depend only on what they are for.
 
-Every random choice in Scob (which label is kept, which view is flipped, which image is the positive) is keyed
-by a seed, a purpose and an image, never by the order of calls. The same run on another machine, on another
-number of processes, or resumed in the middle of an epoch therefore makes the same choices.
+Every random choice in Scob (which label is kept, which view is flipped, which image is the positive) is keyed by a
+seed, a purpose and an image, never by the order of calls. A run therefore makes the same choices on another machine,
+with another number of processes, or when it is resumed in the middle of an epoch.
 
-The mixer is SplitMix64 (Steele, Lea and Flood 2014), in NumPy for files and in torch for device batches.
+The mixer is SplitMix64 (Steele, Lea and Flood 2014), in NumPy on the host and in torch for batches on a device.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _GOLDEN, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111
 
 
 def text_key(text: str) -> int:
-    """A stable signed 64-bit key of a text, the same on every machine."""
+    """A signed 64-bit key of a text, the same on every machine."""
     raw = text.encode(errors="surrogateescape")  # file names need not be UTF-8
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big", signed=True)
 
@@ -30,12 +30,12 @@ def text_keys(texts: Iterable[str]) -> NDArray[np.int64]:
 
 
 def seed_key(*parts: int | str) -> int:
-    """One 63-bit key of a seed, an epoch, a purpose and so on: `seed_key(seed, epoch, "flip")`."""
+    """One 63-bit key for a seed, an epoch, a purpose and so on: `seed_key(seed, epoch, "flip")`."""
     return text_key("\x1f".join(str(p) for p in parts)) & 0x7FFFFFFFFFFFFFFF
 
 
 def mix(keys: NDArray[np.int64], salt: int) -> NDArray[np.uint64]:
-    """SplitMix64 of each key, salted."""
+    """SplitMix64 of each key with a salt."""
     with np.errstate(over="ignore"):
         x = keys.astype(np.uint64) ^ np.uint64(salt & 0xFFFFFFFFFFFFFFFF)
         x = x + np.uint64(_GOLDEN)
@@ -70,5 +70,5 @@ def uniform(keys: Tensor, salt: int, count: int = 1) -> Tensor:
 
 
 def permutation(count: int, *parts: int | str) -> NDArray[np.int64]:
-    """An order of 0..count-1 that depends on `parts` alone."""
+    """A permutation of 0..count-1 that depends on `count` and `parts` alone."""
     return np.argsort(mix(np.arange(count, dtype=np.int64), seed_key(*parts)), kind="stable").astype(np.int64)

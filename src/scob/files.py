@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written beside, flushed to disk, then renamed."""
+"""Files that are either complete or absent: written under another name, flushed to disk, then renamed."""
 
 import contextlib
 import csv
@@ -14,7 +14,7 @@ PART = ".part"
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content`: a reader, or a crash, sees the old file or the new one and nothing between."""
+    """Replace `path` by `content`: a reader, even after a crash, finds either the old file or the new one."""
     path = Path(path)
     raw = content.encode() if isinstance(content, str) else content
     beside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
@@ -33,16 +33,16 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def free_path(path: Path) -> Path:
-    """`path`, or NAME-2, NAME-3 and so on where that is taken."""
-    end = "" if path.is_dir() else path.suffix
+    """`path`, or NAME-2, NAME-3 and so on if it is taken."""
+    suffix = "" if path.is_dir() else path.suffix
     free, number = path, 2
     while os.path.lexists(free):
-        free, number = path.with_name(f"{path.name.removesuffix(end)}-{number}{end}"), number + 1
+        free, number = path.with_name(f"{path.name.removesuffix(suffix)}-{number}{suffix}"), number + 1
     return free
 
 
 def named(path: Path) -> Path:
-    """The same place by a path that ends in its name, which '.' and '..' do not."""
+    """The same path, ending in a real name: '.' and '..' are resolved."""
     return path if path.name not in ("", "..") else path.resolve()
 
 
@@ -53,7 +53,7 @@ def fingerprint(file: Path) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV. What holds a carriage return is quoted as well, which the writer by itself does not do."""
+    """Rows as CSV. Rows with a carriage return are quoted as well, which the csv module does not do by itself."""
     table = io.StringIO()
     plain = csv.writer(table, lineterminator="\n")
     quoted = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL)
@@ -63,15 +63,15 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
 
 
 def whole_number(text: str, digits: int = 18) -> int | None:
-    """The number that plain ASCII digits write; None for anything else, and for more than `digits` of them."""
+    """The number that `text` writes in at most `digits` plain ASCII digits; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what processes that were killed had begun to write; only for a folder that nobody else writes."""
-    for left in folder.glob(f".*{PART}"):
+    """Remove unfinished files that killed processes left behind; only for a folder nobody else is writing to."""
+    for unfinished in folder.glob(f".*{PART}"):
         with contextlib.suppress(OSError):
-            left.unlink()
+            unfinished.unlink()
 
 
 def sync_folder(folder: Path) -> None:

@@ -21,9 +21,9 @@ FORMAT = "scob-labels-1"
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What is known of each image: `values[i, c]` is +1, -1 or 0 for `images[i]` and `classes[c]`.
+    """What is known about each image: `values[i, c]` is +1, -1 or 0 for `images[i]` and `classes[c]`.
 
-    `origin` says how the values came about ("full", "single-positive seed 0", a file name).
+    `origin` says where the values come from ("full", "single-positive seed 0", a file name).
     """
 
     classes: tuple[str, ...]
@@ -33,27 +33,27 @@ class Labels:
     keys: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = np.asarray(self.values)
+        raw = np.asarray(self.values)
         # Before the cast: 257 would become 1 in eight bits, and 0.5 would become 0.
-        if given.size and not np.isin(given, (PRESENT, ABSENT, UNKNOWN)).all():
-            raise UserError("a label is neither +1 (present), -1 (absent) nor 0 (unknown)")
-        values = np.ascontiguousarray(given, dtype=np.int8)
+        if raw.size and not np.isin(raw, (PRESENT, ABSENT, UNKNOWN)).all():
+            raise UserError("a label is neither +1 (present) nor -1 (absent) nor 0 (unknown)")
+        values = np.ascontiguousarray(raw, dtype=np.int8)
         if values.shape != (len(self.images), len(self.classes)):
             raise UserError(
                 f"labels have shape {values.shape}, but there are {len(self.images)} images "
                 f"and {len(self.classes)} classes"
             )
-        for what, names in (("class", self.classes), ("image", self.images)):
+        for kind, names in (("class", self.classes), ("image", self.images)):
             if len(set(names)) != len(names):
                 seen: set[str] = set()
-                twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
-                raise UserError(f"the {what} {twice!r} is listed twice")
+                repeated = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+                raise UserError(f"the {kind} {repeated!r} is listed twice")
         object.__setattr__(self, "values", values)
         try:
             text_keys(self.classes)
             object.__setattr__(self, "keys", text_keys(self.images))
         except UnicodeEncodeError as error:
-            raise UserError(f"the name {error.object!r} is no text: it holds half a character") from None
+            raise UserError(f"the name {error.object!r} is not valid text: it contains half of a character") from None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -66,20 +66,20 @@ class Labels:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over classes, images and values: equal for equal labels, whatever their origin."""
+        """SHA-256 over classes, images and values: equal for equal labels, even if their origins differ."""
         digest = hashlib.sha256(json.dumps([self.classes, self.images]).encode())
         digest.update(self.values.tobytes())
         return digest.hexdigest()
 
     def select(self, rows: Sequence[int] | NDArray[np.int64]) -> "Labels":
         """The labels of some images, in the order of `rows`."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        return Labels(self.classes, tuple(self.images[i] for i in chosen), self.values[chosen], self.origin)
+        indices = np.asarray(rows, dtype=np.int64)
+        return Labels(self.classes, tuple(self.images[i] for i in indices), self.values[indices], self.origin)
 
     def single_positive(self, seed: int) -> "Labels":
-        """Keep one positive an image, drawn by seed and image id; everything else becomes unknown.
+        """Keep one positive per image, drawn by seed and image id; everything else becomes unknown.
 
-        An image without a positive keeps nothing. The draw of one image does not depend on the others.
+        An image without a positive keeps nothing. The draw for one image does not depend on the others.
         """
         present = self.values == PRESENT
         rows = np.flatnonzero(present.any(axis=1))
@@ -90,9 +90,9 @@ class Labels:
         return Labels(self.classes, self.images, values, f"single-positive seed {seed}")
 
     def partial(self, fraction: float, seed: int) -> "Labels":
-        """Keep that share of each image's known labels, positive and negative, at least one."""
+        """Keep this share of each image's known labels, positive and negative, and at least one."""
         if not 0 < fraction <= 1:
-            raise UserError(f"the share of labels to keep must lie in (0, 1], not {fraction}")
+            raise UserError(f"the share of labels to keep must be in (0, 1], but is {fraction}")
         known = self.values != UNKNOWN
         count = known.sum(axis=1)
         keep = np.minimum(np.maximum(1, np.rint(fraction * count).astype(np.int64)), count)
@@ -102,7 +102,7 @@ class Labels:
         return Labels(self.classes, self.images, values, f"partial {fraction:g} seed {seed}")
 
     def _priorities(self, salt: int) -> NDArray[np.uint64]:
-        """A random 64-bit number, never 0, for every image and class, keyed by both and by nothing else."""
+        """A random 64-bit number, never 0, for every image and class; it depends on these two and `salt` alone."""
         if not self.classes:
             return np.zeros((len(self.images), 0), np.uint64)
         lanes = text_keys(self.classes)
@@ -110,7 +110,7 @@ class Labels:
         return np.stack([mix(per_image, int(lane)) for lane in lanes], axis=1) | np.uint64(1)
 
     def statistics(self) -> dict[str, object]:
-        """Counts a person wants to see first."""
+        """The counts to look at first."""
         present = self.values == PRESENT
         return {
             "images": len(self.images),
@@ -131,7 +131,7 @@ class Labels:
         }
 
     def save(self, path: Path) -> str:
-        """Write the label file atomically; returns the fingerprint that is stored in it."""
+        """Write the label file atomically; returns the fingerprint stored in it."""
         names = np.frombuffer(json.dumps(self.images).encode(), dtype=np.uint8)
         metadata = {
             "format": FORMAT,
@@ -153,14 +153,14 @@ class Labels:
                 classes = json.loads(metadata["classes"])
                 images = json.loads(file.get_tensor("images").tobytes())
                 if not all(isinstance(name, str) for name in [*classes, *images]):
-                    raise ValueError("a name is not a text")
+                    raise ValueError("a name is not a string")
                 labels = Labels(
                     tuple(classes), tuple(images), file.get_tensor("values"), metadata.get("origin", "given")
                 )
         except FileNotFoundError:
             raise UserError(f"there is no label file at {path}") from None
         except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
-            raise UserError(f"{path} is damaged or is not a Scob label file: {error}") from error
+            raise UserError(f"{path} is damaged, or is not a Scob label file: {error}") from error
         if labels.fingerprint != metadata.get("fingerprint"):
             raise UserError(f"{path} does not match its own fingerprint: it was changed or damaged; draw it again")
         return labels

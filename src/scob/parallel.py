@@ -1,7 +1,7 @@
-"""Many processes as one: what must be summed or gathered so that every process takes the same step.
+"""Many processes as one: sums and gathers so that every process takes the same step.
 
-`accelerate` brings the processes up and moves the tensors. Gradients are summed here, not by a wrapper, because a
-step differentiates twice and the weights of a batch already sum to 1 over all processes.
+`accelerate` starts the processes and moves the tensors. Gradients are summed here, not by a wrapper, because a step
+differentiates twice and the weights of a batch already sum to 1 over all processes.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from scob.errors import UserError
 
 
 class OtherProcessFailed(SystemExit):
-    """This process stops because another one did; that one says why."""
+    """This process stops because another one failed; the other one prints the reason."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -45,13 +45,13 @@ class Processes:
         return summed
 
     def collect(self, value: Tensor) -> Tensor:
-        """The sum over all processes, whose gradient flows to this process's part only."""
+        """The sum over all processes; its gradient flows only into this process's part."""
         return value if self.count == 1 else value + (self.total(value) - value.detach())
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Every process's rows of a step in the order one process alone would have them (padding comes last).
+        """All rows of a step, in the order a single process would have them (padding comes last).
 
-        A global batch is dealt out like cards, so the parts are put together card by card.
+        A global batch is dealt to the processes like cards, one row each in turn, so it is collected in the same order.
         """
         if self.count == 1:
             return rows
@@ -59,7 +59,7 @@ class Processes:
         return dealt.view(self.count, len(rows), *rows.shape[1:]).transpose(0, 1).flatten(0, 1)
 
     def concatenate(self, rows: Tensor) -> Tensor:
-        """Equally many rows of every process, one process after another."""
+        """The rows of all processes, which must be equally many, one process after another."""
         return rows if self.count == 1 else self.accelerator.gather(rows.contiguous())
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
@@ -74,18 +74,18 @@ class Processes:
             gradient.copy_(summed.view_as(gradient))
 
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite tensors by those of the first process: all begin with the same bits."""
+        """Overwrite tensors with those of the first process, so that all start with the same bits."""
         if self.count > 1:
             from torch.distributed import broadcast
 
             for tensor in tensors:
-                same = tensor.contiguous()
-                broadcast(same, 0)
-                tensor.copy_(same)
+                received = tensor.contiguous()
+                broadcast(received, 0)
+                tensor.copy_(received)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What only some processes do (check a folder, write a file): where it fails for one, all of them stop."""
+        """For work that only some processes do (check a folder, write a file): if it fails in one, all of them stop."""
         failure: BaseException | None = None
         try:
             yield
@@ -99,7 +99,7 @@ class Processes:
             raise failure
 
     def check_equal(self, tensors: Mapping[str, Tensor]) -> None:
-        """Compare a hash of each tensor over all processes; a RuntimeError names the first that differs."""
+        """Compare a hash of each tensor across all processes; a RuntimeError names the first that differs."""
         if self.count == 1:
             return
         names = sorted(tensors)
@@ -110,7 +110,7 @@ class Processes:
             raise RuntimeError(f"the processes disagree on {names[int(different.int().argmax())]}")
 
     def wait(self) -> None:
-        """Until everybody is here."""
+        """Wait until every process is here."""
         if self.accelerator is not None:
             self.accelerator.wait_for_everyone()
 
@@ -122,7 +122,7 @@ def code_of(tensor: Tensor) -> int:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device a word names: this process's GPU for 'auto', if there is one."""
+    """The device with that name; 'auto' is this process's CUDA device, else Metal, else the CPU."""
     rank = int(os.environ.get("LOCAL_RANK", "0"))
     if name == "auto":
         if torch.cuda.is_available():
@@ -133,18 +133,18 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError:
         raise UserError(f"there is no device {name!r}: use auto, cpu, cuda, cuda:1 or mps") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError("the device cuda was asked for, but torch sees no CUDA device here; use --device cpu")
+        raise UserError("you asked for the device cuda, but torch finds no CUDA device here; use --device cpu")
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise UserError("the device mps was asked for, but torch sees no Metal device here; use --device cpu")
+        raise UserError("you asked for the device mps, but torch finds no Metal device here; use --device cpu")
     return device
 
 
 def start(device: str = "auto") -> Processes:
-    """Join the processes of `accelerate launch`, or be the only one, on the device that was asked for."""
+    """Join the processes of `accelerate launch`, or be the only one, on the device with that name."""
     from accelerate import Accelerator
 
-    wanted = choose_device(device) if device != "auto" else None
-    processes = Processes(Accelerator(cpu=wanted is not None and wanted.type == "cpu"))
-    if wanted is not None and processes.count == 1:
-        processes.device = wanted
+    requested = choose_device(device) if device != "auto" else None
+    processes = Processes(Accelerator(cpu=requested is not None and requested.type == "cpu"))
+    if requested is not None and processes.count == 1:
+        processes.device = requested
     return processes

@@ -25,7 +25,7 @@ from scob.data.readers.coco import read as read_coco
 from scob.data.split import ReadOptions
 from scob.errors import UserError
 from scob.labels import Labels
-from scob.model.backbone import load_backbone
+from scob.model.load_backbone import load_backbone
 from scob.training.checkpoint import read_checkpoint
 from scob.training.model_folder import load_network
 from scob.training.train import train

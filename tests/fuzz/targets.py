@@ -125,7 +125,8 @@ def model_folder() -> tuple[Path, bytes]:
     from transformers.models.resnet.modeling_resnet import ResNetBackbone
 
     from scob.config import ModelSettings
-    from scob.model.backbone import Backbone, backbone_config
+    from scob.model.backbone import Backbone
+    from scob.model.load_backbone import backbone_config
     from scob.model.network import build_network
     from scob.training.model_folder import ModelCard, write_model
 

@@ -1,4 +1,4 @@
-"""Heads, the target that follows, and the paper's parameter counts."""
+"""The network, the target that follows it, and the paper's parameter counts."""
 
 from pathlib import Path
 
@@ -8,8 +8,7 @@ from torch import nn
 
 from scob.config import ModelSettings, paper_values
 from scob.errors import UserError
-from scob.model.backbone import backbone_from_config, load_backbone
-from scob.model.heads import build_head
+from scob.model.load_backbone import backbone_from_config, load_backbone
 from scob.model.network import Network, Projector, Target, build_network, follow
 
 SMALL = {"width": 16, "heads": 2, "feedforward": 32, "layers": 1, "projection": 8}
@@ -49,15 +48,6 @@ def test_every_head_gives_logits_and_heeds_a_mask(tiny_backbone: Path, head: str
     assert not torch.allclose(network.embed(features, keep), network.embed(features), atol=1e-4)
 
 
-def test_heads_have_the_widths_they_are_written_down_with() -> None:
-    shapes = []
-    for name in ("cnn", "large-cnn"):
-        head = build_head((8, 2048), ((4, 4), (2, 2)), ModelSettings(head=name))
-        shapes.append([tuple(c.weight.shape[:2]) for c in head.convolutions])
-    assert shapes[0] == [(512, 2048), (768, 512)]
-    assert shapes[1] == [(512, 2048), (768, 512), (768, 768), (448, 768)]
-
-
 def test_a_width_that_cannot_be_divided_is_refused(tiny_backbone: Path) -> None:
     with pytest.raises(UserError, match=r"model\.width=18"):
         small(tiny_backbone, width=18, heads=4)
@@ -66,8 +56,8 @@ def test_a_width_that_cannot_be_divided_is_refused(tiny_backbone: Path) -> None:
 def test_the_target_starts_equal_and_is_never_trained(tiny_backbone: Path) -> None:
     network, projector = small(tiny_backbone), Projector(32, 8, "map")
     target = Target(network, projector)
-    for mine, theirs in ((target.head, network.head), (target.projector, projector)):
-        for (n, a), (m, b) in zip(mine.named_parameters(), theirs.named_parameters(), strict=True):
+    for copied, online in ((target.head, network.head), (target.projector, projector)):
+        for (n, a), (m, b) in zip(copied.named_parameters(), online.named_parameters(), strict=True):
             assert n == m
             assert torch.equal(a, b)
             assert a.data_ptr() != b.data_ptr()
@@ -89,17 +79,17 @@ def test_the_target_is_the_ema_recurrence(tiny_backbone: Path) -> None:
                 p.add_(torch.randn_like(p))
         target.follow(network, projector, 0.9)
         expected = [0.9 * e + 0.1 * p.detach().double() for e, p in zip(expected, online, strict=True)]
-    found = [*target.head.parameters(), *target.projector.parameters()]
-    assert all(torch.allclose(f.double(), e, atol=1e-5) for f, e in zip(found, expected, strict=True))
+    averages = [*target.head.parameters(), *target.projector.parameters()]
+    assert all(torch.allclose(f.double(), e, atol=1e-5) for f, e in zip(averages, expected, strict=True))
     target.follow(network, projector, 0.0)
-    assert all(torch.equal(f, p) for f, p in zip(found, online, strict=True))
+    assert all(torch.equal(f, p) for f, p in zip(averages, online, strict=True))
 
 
 def test_follow_is_in_place() -> None:
     average, value = [torch.zeros(3)], [torch.ones(3)]
-    place = average[0].data_ptr()
+    address = average[0].data_ptr()
     follow(average, value, 0.75)
-    assert average[0].data_ptr() == place
+    assert average[0].data_ptr() == address
     assert average[0].tolist() == [0.25] * 3
 
 

@@ -24,7 +24,7 @@ CLASSES = (20, 80, 1000)
 # On a device, each of these makes the host wait for a value or a shape.
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "aten.equal")
 ROOT = Path(__file__).parents[1]
-HOST_ONLY = ("_coloured", "_seen_only")  # these choose images or cells by value, where that costs nothing
+HOST_ONLY = ("_coloured", "_leave_hidden_out")  # these choose images or cells by value, where that costs nothing
 
 
 def quiet(row: Row) -> None:

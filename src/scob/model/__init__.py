@@ -1,1 +1,1 @@
-"""The network: backbone, features, heads."""
+"""The network: backbone, features, SMT and other heads, classifier."""

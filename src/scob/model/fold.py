@@ -1,7 +1,7 @@
-"""A frozen backbone made fast: BatchNorm folded into the convolutions, weights in the precision it runs in.
+"""A faster copy of a frozen backbone: BatchNorm folded into the convolutions, weights in the precision it runs in.
 
-On a GPU a convolution's bias, the sum with the block's input and the ReLU are part of its kernel: after folding, a
-ResNet's time at large batches is mostly the passes over memory that these would make by themselves.
+On a GPU, one kernel computes a convolution, its bias, the sum with the block's input and the ReLU. As separate kernels
+these are passes over memory, which take most of a folded ResNet's time at large batches.
 """
 
 import copy
@@ -27,41 +27,41 @@ def fold_batchnorm(module: nn.Module) -> nn.Module:
 
 
 class RectifiedConvolution(nn.Module):
-    """relu(convolution(x)), or relu(convolution(x) + z), as one kernel on a GPU. For inference: it has no gradient."""
+    """relu(convolution(x)), or relu(convolution(x) + z), as one kernel on a GPU. It has no gradient: for inference."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
         self.convolution = convolution
-        self.fuses = torch.version.cuda is not None  # not where a GPU is AMD's: these kernels are cuDNN's
+        self.fuses = torch.version.cuda is not None  # these kernels belong to cuDNN; AMD GPUs have none
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        exact = torch.are_deterministic_algorithms_enabled()  # a fused kernel need not repeat its bits
-        if self.fuses and x.is_cuda and torch.backends.cudnn.enabled and not exact and self._counts_in_32_bits(x):
+        exact = torch.are_deterministic_algorithms_enabled()  # a fused kernel may give other bits each time
+        if self.fuses and x.is_cuda and torch.backends.cudnn.enabled and not exact and self._output_fits_32_bits(x):
             try:
                 return self._as_one_kernel(x, z)
             except torch.OutOfMemoryError:
                 raise
             except RuntimeError:  # cuDNN has no such kernel for this shape or card
                 self.fuses = False
-        found: Tensor = self.convolution(x)
-        return F.relu(found if z is None else found + z)
+        convolved: Tensor = self.convolution(x)
+        return F.relu(convolved if z is None else convolved + z)
 
-    def _counts_in_32_bits(self, x: Tensor) -> bool:
-        """Where it does not, PyTorch's own convolution goes through the batch in parts; the fused one would not."""
+    def _output_fits_32_bits(self, x: Tensor) -> bool:
+        """If it does not, PyTorch's own convolution splits the batch; the fused kernel would not."""
         images, _, height, width = x.shape
-        across, down = self.convolution.stride
-        return images * self.convolution.out_channels * (height // across + 1) * (width // down + 1) < 2**31
+        down, across = self.convolution.stride
+        return images * self.convolution.out_channels * (height // down + 1) * (width // across + 1) < 2**31
 
     def _as_one_kernel(self, x: Tensor, z: Tensor | None) -> Tensor:
-        made = self.convolution
-        how: tuple[Any, ...] = (made.stride, made.padding, made.dilation, made.groups)
+        conv = self.convolution
+        geometry: tuple[Any, ...] = (conv.stride, conv.padding, conv.dilation, conv.groups)
         if z is None:
-            return torch.cudnn_convolution_relu(x, made.weight, made.bias, *how)
-        return torch.cudnn_convolution_add_relu(x, made.weight, z, 1.0, made.bias, *how)
+            return torch.cudnn_convolution_relu(x, conv.weight, conv.bias, *geometry)
+        return torch.cudnn_convolution_add_relu(x, conv.weight, z, 1.0, conv.bias, *geometry)
 
 
 class ResidualBlock(nn.Module):
-    """A folded block of a ResNet whose last convolution adds the block's input and rectifies."""
+    """A folded ResNet block whose last convolution also adds the block's input and applies the ReLU."""
 
     def __init__(self, first: list[nn.Module], last: nn.Conv2d, shortcut: nn.Module) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class ResidualBlock(nn.Module):
 
 
 def join_rectifiers(folded: nn.Module) -> None:
-    """Put the parts above in place of a folded `transformers` ResNet's own; other networks stay as they are."""
+    """Replace the parts of a folded `transformers` ResNet by those above; other networks stay as they are."""
     from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer, ResNetConvLayer
 
     for name, part in list(folded.named_children()):
@@ -88,8 +88,8 @@ def join_rectifiers(folded: nn.Module) -> None:
 
 
 def fast_copy(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """The same function for inference, folded and in `dtype`, channels last."""
+    """The same function for inference: folded, in `dtype`, channels last."""
     body = fold_batchnorm(backbone.body).to(dtype=dtype)
     join_rectifiers(body)
-    made = Backbone(body, backbone.name, "all")
-    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    fast = Backbone(body, backbone.name, "all")
+    return fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

@@ -1,6 +1,6 @@
-"""What reads the two backbone stages: two SMTs, or the paper's convolutional baselines, or nothing but a pool.
+"""Heads that read the two backbone stages: two SMTs, the paper's convolutional baselines, or average pooling alone.
 
-Widths for ResNet-50 and 80 classes (the paper gives totals, not layers), with `width` 512:
+Widths and parameters for ResNet-50, 80 classes and `width` 512 (the paper gives totals, not layers):
 cnn        3x3 2048->512, 3x3 512->768 on stage 4                      36.6M with the backbone
 large-cnn  as cnn, then 3x3 768->768 (residual) and 3x3 768->448       44.9M
 smt        two SMTs and a Linear(1024, 512) mapping                    38.3M
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from scob.config import ModelSettings
 from scob.model.backbone import Features
-from scob.model.smt import SemanticMaskedTransformer, masked_mean
+from scob.model.smt import SemanticMaskedTransformer
+from scob.model.visible_cells import masked_mean
 
 Keep = tuple[Tensor, Tensor]
 Grids = tuple[tuple[int, int], tuple[int, int]]
@@ -26,18 +27,7 @@ class SmtHead(nn.Module):
     def __init__(self, channels: tuple[int, int], grids: Grids, settings: ModelSettings) -> None:
         super().__init__()
         self.stages = nn.ModuleList(
-            SemanticMaskedTransformer(
-                c,
-                g,
-                settings.width,
-                settings.layers,
-                settings.heads,
-                settings.feedforward,
-                settings.dropout,
-                settings.position,
-                settings.norm,
-            )
-            for c, g in zip(channels, grids, strict=True)
+            SemanticMaskedTransformer(c, g, settings) for c, g in zip(channels, grids, strict=True)
         )
         self.dimension = 2 * settings.width
 
@@ -47,7 +37,7 @@ class SmtHead(nn.Module):
 
 
 class ConvHead(nn.Module):
-    """The baseline: 3x3 convolutions on stage 4, then the mean over the kept cells."""
+    """The paper's baseline: 3x3 convolutions on stage 4, then the mean over the kept cells."""
 
     def __init__(self, channels: int, widths: tuple[int, ...]) -> None:
         super().__init__()
@@ -81,7 +71,7 @@ Head = SmtHead | ConvHead | LinearHead
 
 
 def pool(cells: Tensor, keep: Keep | None) -> Tensor:
-    """Mean over space (B, C, h, w) -> (B, C), over the kept cells where a mask is given."""
+    """Mean over the cells (B, C, h, w) -> (B, C), or over the kept ones if a mask is given."""
     if keep is None:
         return cells.mean(dim=(2, 3))
     seen = keep[1].flatten(1)
@@ -89,7 +79,7 @@ def pool(cells: Tensor, keep: Keep | None) -> Tensor:
 
 
 def build_head(channels: tuple[int, int], grids: Grids, settings: ModelSettings) -> Head:
-    """The head a setting names."""
+    """The head that `model.head` names."""
     w = settings.width
     if settings.head == "smt":
         return SmtHead(channels, grids, settings)

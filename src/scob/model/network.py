@@ -1,4 +1,4 @@
-"""The online network that predicts, its contrastive projector, and the target network that follows it."""
+"""The online network, which predicts; its contrastive projector; and the target network that follows both."""
 
 import copy
 from collections.abc import Iterable
@@ -14,28 +14,30 @@ from scob.model.heads import Grids, Head, Keep, build_head
 
 
 def full(x: Tensor) -> Tensor:
-    """Out of half precision; float64, where a run asks for it, stays."""
+    """Half precision to float32; float64 (train.precision=fp64) stays."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 class Network(nn.Module):
-    """Backbone, head and classifier: what a model folder holds and what predicts."""
+    """Backbone, head and classifier: what a model folder stores."""
 
     def __init__(self, backbone: Backbone, head: nn.Module, classes: int) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
         self.dimension: int = head.dimension  # type: ignore[assignment]
         self.classes = classes
-        # A structured head classifies in its own way: its `classifier_for(classes)` reads what its forward gives.
-        own = getattr(head, "classifier_for", None)
-        self.classifier: nn.Module = nn.Linear(self.dimension, classes) if own is None else own(classes)
+        # A structured head brings its own classifier, `classifier_for(classes)`, which reads the head's output.
+        classifier_for = getattr(head, "classifier_for", None)
+        self.classifier: nn.Module = (
+            nn.Linear(self.dimension, classes) if classifier_for is None else classifier_for(classes)
+        )
 
     def embed(self, features: Features, keep: Keep | None = None) -> Tensor:
-        """Two feature maps, and the cells to look at, to (B, E)."""
+        """Two feature maps, and the cells to keep, to (B, E)."""
         return self.head(features, keep)  # type: ignore[no-any-return]
 
     def classify(self, features: Features, keep: Keep | None = None) -> Tensor:
-        """Logits (B, L); the whole image where no mask is given."""
+        """Logits (B, L) of the kept cells, or of the whole image if no mask is given."""
         return self.classifier(self.embed(features, keep))  # type: ignore[no-any-return]
 
     def forward(self, images: Tensor) -> Tensor:
@@ -49,14 +51,15 @@ def build_network(
     """A network with new weights on top of `backbone`."""
     if settings.width % (2 * settings.heads):
         raise UserError(
-            f"model.width={settings.width} cannot be divided among model.heads={settings.heads} (and rows and columns)"
+            f"model.width={settings.width} must be a multiple of twice model.heads={settings.heads}: "
+            "it is divided among the heads, and between rows and columns"
         )
     head: Head = build_head(backbone.channels, grids or backbone.grids(size), settings)
     return Network(backbone, head, classes)
 
 
 class Projector(nn.Module):
-    """The paper's mapping layers: Linear on queries and keys; or (`query-mlp`) an MLP on the query and raw keys."""
+    """The paper's mapping layer on queries and keys (`map`), or an MLP on queries only (`query-mlp`)."""
 
     def __init__(self, dimension: int, projection: int, kind: str) -> None:
         super().__init__()
@@ -81,7 +84,7 @@ class Projector(nn.Module):
 
 
 class Target(nn.Module):
-    """An exponential moving average of head and projector (Eq. 13), copied exactly at the start, never trained."""
+    """An exponential moving average of head and projector (Eq. 13): an exact copy at the start, never trained."""
 
     def __init__(self, network: Network, projector: Projector) -> None:
         super().__init__()
@@ -91,12 +94,12 @@ class Target(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> "Target":
-        """Keys carry no dropout."""
+        """Always stay in evaluation mode: keys are computed without dropout."""
         return super().train(False)
 
     @torch.no_grad()
     def key(self, features: Features, keep: Keep | None) -> Tensor:
-        """(B, D) unit vectors of the cells that `keep` keeps."""
+        """Unit vectors (B, D) of the kept cells."""
         return self.projector.key(self.head(features, keep))
 
     def follow(self, network: Network, projector: Projector, momentum: float) -> None:
@@ -108,6 +111,6 @@ class Target(nn.Module):
 @torch.no_grad()
 def follow(averages: Iterable[Tensor], values: Iterable[Tensor], momentum: float) -> None:
     """In place: average <- momentum * average + (1 - momentum) * value, all tensors in one call."""
-    kept = list(averages)
-    if kept:  # a head may have no parameters
-        torch._foreach_lerp_(kept, [v.detach() for v in values], 1 - momentum)
+    targets = list(averages)
+    if targets:  # a head may have no parameters
+        torch._foreach_lerp_(targets, [v.detach() for v in values], 1 - momentum)

@@ -4,13 +4,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from scob.config import ModelSettings
+from scob.model.visible_cells import encode_visible
+
 
 class EncoderLayer(nn.Module):
-    """Multi-head self-attention and a feed-forward part, with positions on queries and keys where they are given."""
+    """Multi-head self-attention and a feed-forward part; positions, if given, are added to queries and keys."""
 
-    def __init__(self, width: int, heads: int, feedforward: int, dropout: float, norm: str) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.heads, self.dropout, self.pre = heads, dropout, norm == "pre"
+        self.heads, self.dropout, self.pre = settings.heads, settings.dropout, settings.norm == "pre"
+        width, feedforward = settings.width, settings.feedforward
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.widen = nn.Linear(width, feedforward)
@@ -22,7 +26,7 @@ class EncoderLayer(nn.Module):
             nn.init.zeros_(matrix.bias)
 
     def attend(self, x: Tensor, position: Tensor | None, allowed: Tensor | None) -> Tensor:
-        """Eq. 4. x (B, N, D); position (N, D) or None; allowed (B, 1, 1, N) bool, the keys that may be seen."""
+        """Eq. 4. x (B, N, D); position (N, D) or (B, N, D) or None; allowed (B, 1, 1, N) bool, the visible keys."""
         batch, cells, width = x.shape
         if position is None:
             q, k, v = self.qkv(x).chunk(3, dim=-1)
@@ -50,29 +54,19 @@ class EncoderLayer(nn.Module):
 
 
 class SemanticMaskedTransformer(nn.Module):
-    """A stage's feature map to one vector, looking only at the cells it is told to keep."""
+    """The feature map of one stage to one vector, computed from the cells it is told to keep."""
 
-    def __init__(
-        self,
-        channels: int,
-        grid: tuple[int, int],
-        width: int = 512,
-        layers: int = 2,
-        heads: int = 8,
-        feedforward: int = 2048,
-        dropout: float = 0.1,
-        position: str = "input",
-        norm: str = "post",
-    ) -> None:
+    def __init__(self, channels: int, grid: tuple[int, int], settings: ModelSettings) -> None:
         super().__init__()
-        self.position_at_input = position == "input"
+        width = settings.width
+        self.position_at_input = settings.position == "input"
         self.reduce = nn.Linear(channels, width)
         self.rows = nn.Parameter(torch.empty(grid[0], width // 2).uniform_(0, 1))
         self.columns = nn.Parameter(torch.empty(grid[1], width - width // 2).uniform_(0, 1))
-        self.layers = nn.ModuleList(EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers))
+        self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.layers))
 
     def positions(self, height: int, width: int) -> Tensor:
-        """Eq. 15: row and column encodings side by side, (height * width, D); stretched to another grid if need be."""
+        """Eq. 15: row and column encodings side by side, (height * width, D); stretched to fit another grid."""
         rows, columns = stretch(self.rows, height), stretch(self.columns, width)
         both = torch.cat((rows[:, None, :].expand(-1, width, -1), columns[None, :, :].expand(height, -1, -1)), dim=-1)
         return both.flatten(0, 1)
@@ -80,22 +74,20 @@ class SemanticMaskedTransformer(nn.Module):
     def forward(self, features: Tensor, keep: Tensor | None = None) -> Tensor:
         """features (B, C, h, w), keep (B, h, w) bool or None -> (B, D).
 
-        Eq. 5 prints (1 - M) but means: keep the foreground M = 1, hide the rest. Hidden cells are neither keys nor
-        pooled, so nothing of them reaches the result; a row that keeps nothing falls back to everything.
+        Eq. 5 prints (1 - M) but means: keep the foreground, M = 1, and hide the rest. Hidden cells are neither keys
+        nor pooled, so nothing in them reaches the result. An image that keeps no cell is read whole.
         """
         height, width = features.shape[2:]
         cells = features.flatten(2).transpose(1, 2)
         position = self.positions(height, width)
         if keep is None:
-            return self._encode(cells, position, None).mean(dim=1)
+            return self.encode(cells, position, None).mean(dim=1)
         seen = keep.flatten(1)
         seen = seen | ~seen.any(dim=1, keepdim=True)
-        if cells.device.type != "cpu" or not len(cells):  # a GPU would have to wait to learn how many are seen
-            return masked_mean(self._encode(cells, position, seen), seen)
-        return self._seen_only(cells, position, seen)
+        return encode_visible(self.encode, cells, position, seen)
 
-    def _encode(self, cells: Tensor, position: Tensor, seen: Tensor | None) -> Tensor:
-        """Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are seen (B, n) -> (B, n, D)."""
+    def encode(self, cells: Tensor, position: Tensor, seen: Tensor | None) -> Tensor:
+        """Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are visible (B, n) -> (B, n, D)."""
         x: Tensor = self.reduce(cells)
         position = position.to(x.dtype)
         if self.position_at_input:
@@ -106,33 +98,9 @@ class SemanticMaskedTransformer(nn.Module):
             x = layer(x, where, allowed)
         return x
 
-    def _seen_only(self, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
-        """The same vectors from the seen cells alone, (B, n, C) -> (B, D): the others reach nothing.
-
-        Images that show few cells and images that show many are encoded apart, each as wide as its widest.
-        """
-        few = seen.sum(dim=1) <= seen.shape[1] // 4
-        groups = [rows for rows in (few.nonzero()[:, 0], (~few).nonzero()[:, 0]) if len(rows)]
-        made = []
-        for rows in groups:
-            shown = seen[rows]
-            widest = int(shown.sum(dim=1).max())
-            chosen = shown.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :widest]
-            shown = shown.gather(1, chosen)
-            # An embedding, because the gradient of an indexed table is added up in no fixed order by several threads.
-            where = F.embedding(chosen, position)
-            made.append(masked_mean(self._encode(cells[rows[:, None], chosen], where, shown), shown))
-        return torch.cat(made)[torch.cat(groups).argsort()]
-
-
-def masked_mean(cells: Tensor, seen: Tensor) -> Tensor:
-    """Mean over the cells that are seen: (B, N, D), (B, N) bool -> (B, D)."""
-    weight = seen.to(cells.dtype)[..., None]
-    return (cells * weight).sum(dim=1) / weight.sum(dim=1)
-
 
 def stretch(encoding: Tensor, length: int) -> Tensor:
-    """A learned 1-D encoding (n, D) at another length (length, D)."""
+    """A learned 1-D encoding (n, D), interpolated to another length (length, D)."""
     if len(encoding) == length:
         return encoding
     return F.interpolate(encoding.T[None], size=length, mode="linear", align_corners=False)[0].T

@@ -1,6 +1,5 @@
 """Continuing from a model: its settings, its backbone, and its weights for the classes that both know."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 from scob import methods
 from scob.config import Config, merge, parse_overrides, resolve
 from scob.errors import UserError
-from scob.files import write_atomically
-from scob.model.backbone import Backbone
+from scob.model.load_backbone import save_backbone
 from scob.training.build import Experiment
 from scob.training.events import ContinuedFrom
 from scob.training.find_model import find_model
@@ -32,20 +30,6 @@ def continuing(config: Config, model: Path, out: Path, words: Iterable[str] = ()
     """The settings of a run in `out` that continues from a model: built as it was, but for what `words` say."""
     tree = merge(merge(config.model_dump(mode="json"), settings_of_model(model, out)), parse_overrides(words))
     return resolve(tree, "on the command line", methods.names())
-
-
-def save_backbone(backbone: Backbone, folder: Path, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    """A backbone as a transformers folder, with the input statistics it wants."""
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        backbone.body.save_pretrained(folder)  # type: ignore[operator]
-    except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror or error}") from error
-    stored = json.dumps({"image_mean": list(mean), "image_std": list(std)})
-    write_atomically(folder / "preprocessor_config.json", stored)
 
 
 def initialise(experiment: Experiment, model: str | Path) -> ContinuedFrom:

@@ -11,9 +11,10 @@ from scob.config import Config
 from scob.data.feed import Feed, FeedOptions
 from scob.data.split import Split
 from scob.data.views import Views
-from scob.model.backbone import Backbone, load_backbone, preprocessing
+from scob.model.backbone import Backbone
 from scob.model.features import FeatureSource, cache_features, fast_backbone, resolve_precision
 from scob.model.heads import Grids
+from scob.model.load_backbone import load_backbone, preprocessing
 from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
 from scob.training.checkpoint import backbone_state

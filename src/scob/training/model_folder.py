@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save
 from scob.config import ModelSettings
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
-from scob.model.backbone import Backbone, backbone_config, backbone_from_config
+from scob.model.backbone import Backbone
+from scob.model.load_backbone import backbone_config, backbone_from_config
 from scob.model.network import Network, build_network
 
 if TYPE_CHECKING:

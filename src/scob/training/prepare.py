@@ -21,7 +21,8 @@ from scob.data.readers import infer_format, read_split
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
-from scob.model.backbone import Backbone, load_backbone
+from scob.model.backbone import Backbone
+from scob.model.load_backbone import load_backbone
 from scob.model.network import build_network
 from scob.parallel import choose_device
 from scob.training.continuation import settings_of_model

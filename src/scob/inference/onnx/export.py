@@ -20,7 +20,7 @@ from scob.data.find_images import find_images
 from scob.data.images import decode
 from scob.data.readers import open_complete
 from scob.data.split import ReadOptions, Split
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.files import sync_folder
 from scob.inference.onnx.quantise import quantise, quiet
 from scob.inference.onnx.runtime import FORMAT, INPUT, OUTPUT, OnnxModel
@@ -163,7 +163,7 @@ def write_onnx(scob: Scob, path: Path) -> None:
                     deployed, (example,), str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, **names
                 )
     except Exception as error:  # the exporter raises a kind of its own for each stage
-        raise UserError(f"this model cannot be exported to ONNX: {_first_line(error)}") from error
+        raise UserError(f"this model cannot be exported to ONNX: {first_line(error)}") from error
     write_metadata(path, metadata(scob, False))
     scob.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -259,7 +259,3 @@ def _importable(name: str) -> bool:
     import importlib.util
 
     return importlib.util.find_spec(name) is not None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from scob import __version__, methods
-from scob.config import Config, merge, resolve
+from scob.config import Config, merge, resolve, result_neutral_keys
 from scob.data.readers import infer_format, splits_of
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
-from scob.model.backbone import EMBEDDED
+from scob.model.load_backbone import EMBEDDED
 from scob.parallel import Processes
 from scob.studies.reproduce.variants import SCOB, Variant
 from scob.training.checkpoint import list_checkpoints
@@ -30,11 +30,6 @@ from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.train import Shared, train
 
-# What changes where and how a run is done but not what comes out of it.
-INCIDENTAL = {
-    "data": ("workers", "cache"),
-    "train": ("device", "log_every", "checkpoint_minutes", "checkpoint_steps"),
-}
 WATCHED = "-watched"
 TRUE_MASKS = "true_masks.json"
 
@@ -116,9 +111,9 @@ class Lab:
     def name_of(self, config: Config) -> str:
         """The run folder's name: what it differs in, its seed, and a digest of all that matters."""
         tree = config.model_dump(mode="json")
-        for section, keys in INCIDENTAL.items():
-            for key in keys:
-                tree[section].pop(key)
+        for name in result_neutral_keys():
+            section, _, key = name.partition(".")
+            del tree[section][key]
         foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method", config.method}
         for section in foreign:  # settings of other methods do not matter
             del tree[section]

@@ -10,7 +10,7 @@ from scob import methods
 from scob.config import merge, parse_overrides, read_yaml, resolve
 from scob.data.readers import is_scenes, splits_of
 from scob.errors import UserError, nearest
-from scob.model.backbone import EMBEDDED
+from scob.model.load_backbone import EMBEDDED
 from scob.parallel import Processes, start
 from scob.presets import packaged_config
 from scob.studies.reproduce import cams, curves, distribution, pictures, small_objects, speed, tables, variants

@@ -1,0 +1,122 @@
+"""Settings from YAML files and `key=value` words: read, merged, checked, explained when wrong, written again."""
+
+import contextlib
+import reprlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import ValidationError
+
+from scob.config.sections import SECTIONS, Config, known_keys, paper_values
+from scob.errors import UserError, nearest
+
+_BRIEF = reprlib.Repr()  # an error quotes a wrong value, but not pages of it
+_BRIEF.maxstring = _BRIEF.maxother = 200
+
+
+def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
+    """`["train.epochs=3", "method=role"]` -> `{"train": {"epochs": 3}, "method": "role"}`; values are YAML."""
+    tree: dict[str, Any] = {}
+    for word in words:
+        key, equals, raw = word.partition("=")
+        if not equals or not key:
+            raise UserError(f"{word!r} is not a setting: write key=value, as in train.epochs=3")
+        try:
+            value = parse_yaml(raw) if raw else ""
+        except (yaml.YAMLError, ValueError, RecursionError):
+            value = raw
+        if isinstance(value, str):  # YAML 1.1 reads 4e-5 as a string
+            with contextlib.suppress(ValueError):
+                value = float(value)
+        node = tree
+        *path, last = key.split(".")
+        for part in path:
+            node = node.setdefault(part, {})
+            if not isinstance(node, dict):
+                raise UserError(f"{key!r}: {part!r} is a value, not a section")
+        node[last] = value
+    return tree
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `over` on top, section by section."""
+    merged = dict(base)
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = value
+    return merged
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases: a few lines of them can expand to more than memory holds, and settings need none."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed in settings")
+        return super().compose_node(parent, index)
+
+
+def parse_yaml(text: str) -> Any:
+    """One YAML document of plain values."""
+    return yaml.load(text, Loader=_PlainLoader)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; {} for an empty file."""
+    try:
+        tree = parse_yaml(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise UserError(f"there is no settings file at {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the settings file {path}: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict) or not all(isinstance(k, str) for k in tree):
+        raise UserError(f"{path} must contain settings written as 'section: {{key: value}}'")
+    return cast(dict[str, Any], tree)
+
+
+def resolve(tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = ()) -> Config:
+    """Check a tree of settings and fill in the defaults; `methods` names the methods whose sections are allowed."""
+    allowed = {"preset", "method", *SECTIONS, *methods}
+    for key in tree:
+        if key not in allowed:
+            suggestion = nearest(key, allowed) or nearest(key, known_keys())  # a section misspelt, or left out
+            raise UserError(f"{where}: there is no setting {key!r}.{suggestion}")
+    if tree.get("preset") == "paper":
+        tree = merge(paper_values(), tree)
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(f"{where}: {explain(error)}") from None
+
+
+def explain(error: ValidationError, prefix: str = "", keys: Iterable[str] | None = None) -> str:
+    """The first problem pydantic found, as one sentence that names the full key."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in first["loc"])])
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting {key!r}.{nearest(key, known_keys() if keys is None else keys)}"
+    message = first["msg"][0].lower() + first["msg"][1:]
+    return f"{key} is {_BRIEF.repr(first['input'])}, but {message}"
+
+
+def load_config(path: Path | None, overrides: Iterable[str] = (), methods: Iterable[str] = ()) -> Config:
+    """Settings from a YAML file (or only the defaults) and `key=value` words."""
+    names = list(methods)
+    words = list(overrides)
+    tree = read_yaml(path) if path is not None else {}
+    if path is not None:
+        resolve(tree, str(path), names)
+    return resolve(merge(tree, parse_overrides(words)), "on the command line" if words else "the settings", names)
+
+
+def dump(config: Config) -> str:
+    """The resolved settings as YAML."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

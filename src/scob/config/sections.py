@@ -1,0 +1,227 @@
+"""Every setting, typed, with one line of help and the paper's value beside ours.
+
+The default preset is what trains best here; `preset: paper` restores every value the paper prints (docs/settings.md
+says why they differ). The settings of another method (`ll-r: {...}`) are in a section with that method's name.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_SAME_AS_DEFAULT = object()
+
+
+def setting(default: Any, help: str, paper: Any = _SAME_AS_DEFAULT, changes_result: bool = True, **limits: Any) -> Any:
+    """A field with its help text and the paper's value (`paper=None`: the paper does not give one).
+
+    `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs and saves,
+    but not what it computes: a resumed run may change it, and two runs that differ only in it are the same run.
+    """
+    paper_value = default if paper is _SAME_AS_DEFAULT else paper
+    extra = {"paper": paper_value, "changes_result": changes_result}
+    return Field(default, description=help, json_schema_extra=extra, **limits)
+
+
+class Section(BaseModel):
+    """A group of settings. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False)
+
+
+class DataSettings(Section):
+    """Where the images are and how they are read."""
+
+    source: str = setting("scenes", "a folder, a label table, or 'scenes' for the embedded drawings", None)
+    format: str = setting("auto", "reader: auto|voc|coco|cub|table|folder|scenes", None)
+    train: str = setting("train", "the split to train on", "train")
+    evaluate: str = setting("val", "the split to report results on", "val")
+    size: int = setting(448, "side of the square input in pixels", 448, ge=16, le=4096)
+    difficult: Literal["positive", "negative", "ignore"] = setting(
+        "negative", "how to count a VOC object that is marked difficult", "negative"
+    )
+    cache: str = setting("", "folder for the packed image cache; empty: no cache", None, changes_result=False)
+    workers: int = setting(2, "number of processes that decode images", None, changes_result=False, ge=0, le=256)
+    skip_bad: bool = setting(False, "skip images that cannot be read instead of stopping", None)
+    limit: int = setting(0, "use only the first N training images; 0: all", 0, ge=0)
+
+
+class LabelSettings(Section):
+    """Which labels the method may see."""
+
+    kind: Literal["given", "single", "partial", "full"] = setting(
+        "single", "given: as in the file; single: one positive per image; partial: a share of all labels; full: all"
+    )
+    fraction: float = setting(0.1, "share of the labels to keep with labels.kind=partial", 0.1, gt=0, le=1)
+    seed: int = setting(0, "seed of the label draw", None)
+    file: str = setting("", "a saved label file to use instead of a new draw", None)
+    k: float = setting(
+        0.0,
+        "expected positives per image (Eq. 11); 0: the data set's value (1.5 for VOC, 3.0 for COCO, 31.4 for CUB)",
+        None,
+        ge=0,
+    )
+
+
+class ModelSettings(Section):
+    """The network."""
+
+    backbone: str = setting(
+        "drawings", "hub name, local folder, torchvision .pth file, or 'drawings' (embedded)", "ResNet-50"
+    )
+    freeze: Literal["all", "stages", "none"] = setting(
+        "all", "which parts of the backbone are frozen; stages: all but the last stage", "all"
+    )
+    calibrate_bn: bool = setting(True, "re-estimate BatchNorm statistics on the unlabelled training images", False)
+    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting("smt", "the head that reads the backbone's two stages")
+    width: int = setting(512, "channels inside the SMT", 512, ge=8)
+    layers: int = setting(2, "encoder layers in each SMT", 2, ge=1)
+    heads: int = setting(8, "attention heads in each layer", 8, ge=1)
+    feedforward: int = setting(2048, "hidden units of the feed-forward part", 2048, ge=8)
+    dropout: float = setting(0.1, "dropout inside the SMT", 0.1, ge=0, lt=1)
+    position: Literal["input", "qk"] = setting(
+        "input", "input: add positions once, at the input; qk: add them to the queries and keys of every layer", "qk"
+    )
+    norm: Literal["post", "pre"] = setting("post", "layer norm after (as in the paper) or before each part of a layer")
+    projection: int = setting(512, "dimension of the contrastive features", 512, ge=4)
+    projector: Literal["map", "query-mlp"] = setting(
+        "map", "map: a linear layer on queries and keys; query-mlp: an MLP on queries only"
+    )
+
+
+class ScobSettings(Section):
+    """Semantic contrastive bootstrapping (Algorithm 1) and its ablations."""
+
+    guidance: Literal["cam", "none", "gt-mask"] = setting("cam", "where the masks of the contrastive pass come from")
+    contrast: Literal["ipt", "random", "none", "byol", "moco", "simclr"] = setting(
+        "ipt", "what each query is contrasted with"
+    )
+    optimisation: Literal["em", "joint", "two-stage"] = setting("em", "how updates of masks and weights alternate")
+    positive: Literal["class", "self"] = setting(
+        "class", "the positive key; class: another image with the same label; self: the same image"
+    )
+    cam: Literal["grad", "grad++"] = setting("grad", "channel weights of Eq. 2, or those of Grad-CAM++")
+    cam_source: Literal["each", "stage4"] = setting(
+        "each", "each: every stage has its own map; stage4: both use the map of stage 4"
+    )
+    cam_window: tuple[int, int] = setting((3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None)
+    gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
+    lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
+    tau: float = setting(0.2, "temperature of Eq. 8", 1.0, gt=0)
+    cont_scale: Literal["paper", "none"] = setting(
+        "none", "paper: divide Eq. 8 by 1 + the number of negatives", "paper"
+    )
+    negatives: int = setting(1, "t: how many of the most confident nodes to take from every other class", 1, ge=1)
+    capacity: int = setting(80, "nodes in the tree of each class (at least t)", 80, ge=1)
+    momentum: float = setting(0.999, "alpha of Eq. 13", 0.999, ge=0, lt=1)
+    init_epochs: int = setting(1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, ge=0)
+    mask_classification: bool = setting(False, "classify the masked features as well")
+
+
+class TrainSettings(Section):
+    """The training loop, the same for every method."""
+
+    epochs: int = setting(12, "passes over the training images", 30, ge=1)
+    batch: int = setting(16, "images per step, over all processes together", 8, ge=1)
+    lr_smt: float = setting(1e-4, "learning rate of the SMT (4e-4 is unstable without a warm-up)", 4e-4, gt=0)
+    lr_mapping: float = setting(1e-3, "learning rate of the mapping layers", 0.01, gt=0)
+    lr_cnn: float = setting(1e-3, "learning rate of a convolutional head and its classifier", 0.001, gt=0)
+    lr_other: float = setting(1e-3, "learning rate of the classifier and other new layers", 0.001, gt=0)
+    lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
+    lr_estimator: float = setting(
+        1.0, "learning rate of the label estimator's row-wise Adam (docs/settings.md compares it with a dense one)",
+        0.01, gt=0,
+    )  # fmt: skip
+    warmup: float = setting(0.05, "share of all steps in which the learning rates rise from 0", 0.0, ge=0, le=1)
+    schedule: Literal["cosine", "constant"] = setting(
+        "cosine", "what the learning rates do after the warm-up", "constant"
+    )
+    weight_decay: float = setting(0.0, "decoupled weight decay of the new layers", 0.0, ge=0)
+    seed: int = setting(0, "seed of the initial weights and of every random draw in training", None)
+    device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None, changes_result=False)
+    precision: Literal["auto", "fp32", "bf16", "fp64"] = setting(
+        "auto", "auto: bf16 if the device is fast at it, else fp32; fp64: slow, for checking arithmetic", None
+    )
+    deterministic: bool = setting(False, "bit-identical runs on a GPU, but slower", None)
+    compile: bool = setting(False, "run each step as one CUDA graph (keeps the images on the GPU)", None)
+    feature_cache: Literal["none", "device", "host", "disk"] = setting(
+        "none", "where to keep the clean-view features of a frozen backbone, computed only once; exact", None
+    )
+    rows: Literal["device", "host", "disk"] = setting(
+        "device", "where to keep the estimates and masks of all images; disk: a mapped file in the run folder", None,
+        changes_result=False,
+    )  # fmt: skip
+    ema: float = setting(0.99, "decay of the averaged weights used for evaluation; 0: no averaging", 0.0, ge=0, lt=1)
+    flip_test: bool = setting(False, "average predictions over the image and its mirror image", False)
+    holdout: float = setting(0.1, "share of the training images held out to choose the epoch", None, ge=0, lt=1)
+    holdout_labels: Literal["observed", "full"] = setting(
+        "observed", "which labels of the held-out images choose the epoch", "full"
+    )
+    select: Literal["last", "holdout", "best-on-test"] = setting(
+        "holdout", "which epoch becomes the model", "best-on-test"
+    )
+    evaluate_every: int = setting(1, "epochs between evaluations; 0: only at the end", 1, ge=0)
+    log_every: int = setting(20, "steps between log lines", None, changes_result=False, ge=1)
+    check_processes: bool = setting(
+        False, "at each log line, compare hashes of weights, estimates and tree across all processes", None,
+        changes_result=False,
+    )  # fmt: skip
+    checkpoint_minutes: float = setting(
+        5.0, "minutes between checkpoints; 0: none by time", None, changes_result=False, ge=0
+    )
+    checkpoint_steps: int = setting(
+        0, "steps between checkpoints; 0: none by number of steps", None, changes_result=False, ge=0
+    )
+
+
+class Config(BaseModel):
+    """All settings of a run. Any other top-level section belongs to the method of that name."""
+
+    model_config = ConfigDict(extra="allow", validate_default=True)
+
+    preset: Literal["default", "paper"] = setting("default", "paper: every value as the paper prints it", "paper")
+    method: str = setting("scob", "scob or one of its rivals; `scob compare --list` names them", "scob")
+    data: DataSettings = Field(default_factory=DataSettings, description="where the images are")
+    labels: LabelSettings = Field(default_factory=LabelSettings, description="which labels the method may see")
+    model: ModelSettings = Field(default_factory=ModelSettings, description="the network")
+    scob: ScobSettings = Field(default_factory=ScobSettings, description="the method")
+    train: TrainSettings = Field(default_factory=TrainSettings, description="the training loop")
+
+    def method_section(self, name: str) -> dict[str, Any]:
+        """The section of a rival as the user wrote it; {} if there is none."""
+        return dict((self.model_extra or {}).get(name) or {})
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "data": DataSettings,
+    "labels": LabelSettings,
+    "model": ModelSettings,
+    "scob": ScobSettings,
+    "train": TrainSettings,
+}
+
+
+def _extras() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
+    """(section, key, default, what `setting` stored with it) of every setting."""
+    for name, section in SECTIONS.items():
+        for key, field in section.model_fields.items():
+            yield name, key, field.default, cast(dict[str, Any], field.json_schema_extra)
+
+
+def paper_values() -> dict[str, dict[str, Any]]:
+    """What `preset: paper` changes: every setting whose paper value differs from the default."""
+    values: dict[str, dict[str, Any]] = {}
+    for name, key, default, extra in _extras():
+        if extra["paper"] is not None and key != "backbone" and extra["paper"] != default:
+            values.setdefault(name, {})[key] = extra["paper"]
+    return values
+
+
+def result_neutral_keys() -> frozenset[str]:
+    """Every `section.key` that is marked with `changes_result=False`."""
+    return frozenset(f"{name}.{key}" for name, key, _, extra in _extras() if not extra["changes_result"])
+
+
+def known_keys() -> list[str]:
+    """Every `section.key` there is, after the two top-level keys."""
+    return ["preset", "method"] + [f"{name}.{key}" for name, key, _, _ in _extras()]

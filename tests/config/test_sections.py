@@ -1,0 +1,90 @@
+"""The settings themselves: help, the paper's values, and which of them do not change a result."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from scob.config import (
+    SECTIONS,
+    Config,
+    known_keys,
+    load_config,
+    merge,
+    paper_values,
+    parse_overrides,
+    result_neutral_keys,
+)
+from scob.errors import UserError
+from scob.studies.reproduce.lab import Lab
+from scob.studies.reproduce.variants import SCOB
+from scob.training.resume import resume_config
+from scob.training.run_folder import RunFolder
+
+# Every setting that does not change a result, with a value that is not its default.
+NEUTRAL = {
+    "data.cache": "packed", "data.workers": 7, "train.device": "cpu", "train.rows": "host", "train.log_every": 7,
+    "train.check_processes": "true", "train.checkpoint_minutes": 7, "train.checkpoint_steps": 7,
+}  # fmt: skip
+
+
+def test_every_setting_has_help_and_the_papers_value() -> None:
+    for name, section in SECTIONS.items():
+        for key, field in section.model_fields.items():
+            assert field.description, f"{name}.{key}"
+            assert "paper" in cast(dict[str, Any], field.json_schema_extra), f"{name}.{key}"
+    assert all(field.description for field in Config.model_fields.values())
+
+
+def test_known_keys_are_the_settings_and_the_two_at_the_top() -> None:
+    assert set(known_keys()) >= {"preset", "method", "scob.tau"}
+    assert len(known_keys()) == 2 + sum(len(section.model_fields) for section in SECTIONS.values())
+
+
+def test_the_papers_preset_is_the_papers_values() -> None:
+    config = load_config(None, ["preset=paper"])
+    t, s, m = config.train, config.scob, config.model
+    assert (t.lr_estimator, t.lr_smt, t.lr_mapping, t.lr_other) == (0.01, 4e-4, 0.01, 0.001)
+    assert (t.epochs, t.batch, t.schedule, t.warmup) == (30, 8, "constant", 0)
+    assert (s.gamma_cam, s.lambda_c, s.tau, s.momentum, s.capacity, s.negatives) == (0.5, 0.1, 1.0, 0.999, 80, 1)
+    assert (s.guidance, s.contrast, s.optimisation, s.positive, s.cont_scale) == ("cam", "ipt", "em", "class", "paper")
+    assert (m.width, m.layers, m.heads, m.feedforward, m.position) == (512, 2, 8, 2048, "qk")
+    assert (m.calibrate_bn, m.freeze, m.head, config.data.size) == (False, "all", "smt", 448)
+
+
+def test_the_default_differs_from_the_paper_only_where_it_says() -> None:
+    default, paper = load_config(None), load_config(None, ["preset=paper"])
+    differing = {
+        (name, key)
+        for name, section in SECTIONS.items()
+        for key in section.model_fields
+        if getattr(getattr(default, name), key) != getattr(getattr(paper, name), key)
+    }
+    assert differing == {(name, key) for name, section in paper_values().items() for key in section}
+    assert ("train", "lr_smt") in differing
+
+
+def test_the_marked_settings_are_these() -> None:
+    assert result_neutral_keys() == set(NEUTRAL)
+
+
+def lab_name(words: list[str], folder: Path) -> str:
+    """The name of a reproduction's run under these settings."""
+    lab = Lab(merge({"data": {"source": "scenes:40x64"}}, parse_overrides(words)), folder)
+    return lab.name_of(lab.config(SCOB))
+
+
+@pytest.mark.parametrize("key", sorted(NEUTRAL))
+def test_a_marked_setting_may_change_on_resume_and_does_not_name_a_run(key: str, tmp_path: Path) -> None:
+    word = f"{key}={NEUTRAL[key]}"
+    RunFolder(tmp_path / "run").write_config(load_config(None))
+    assert resume_config(tmp_path / "run", [word]) == load_config(None, [word]) != load_config(None)
+    assert lab_name([word], tmp_path) == lab_name([], tmp_path)
+
+
+@pytest.mark.parametrize("word", ["train.batch=4", "train.precision=fp64", "data.size=64", "scob.tau=0.5"])
+def test_an_unmarked_setting_may_not_change_on_resume_and_names_another_run(word: str, tmp_path: Path) -> None:
+    RunFolder(tmp_path / "run").write_config(load_config(None))
+    with pytest.raises(UserError, match=rf"{word.split('=')[0]}: .* -> "):
+        resume_config(tmp_path / "run", [word])
+    assert lab_name([word], tmp_path) != lab_name([], tmp_path)

@@ -1,0 +1,79 @@
+"""Backbones from folders and stored configurations, and what is refused."""
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from scob.errors import UserError
+from scob.model.load_backbone import (
+    backbone_config,
+    backbone_from_config,
+    load_backbone,
+    preprocessing,
+    save_backbone,
+)
+
+
+def test_a_stored_configuration_rebuilds_it(family: tuple[str, Path]) -> None:
+    backbone = load_backbone(str(family[1]))
+    twin = backbone_from_config(backbone_config(backbone), "twin")
+    twin.load_state_dict(backbone.state_dict())
+    images = torch.randn(1, 3, 64, 64)
+    assert all(torch.equal(a, b) for a, b in zip(twin(images), backbone(images), strict=True))
+
+
+def test_a_saved_backbone_loads_again_with_its_preprocessing(tiny_backbone: Path, tmp_path: Path) -> None:
+    backbone, folder = load_backbone(str(tiny_backbone)), tmp_path / "run" / "init-backbone"
+    save_backbone(backbone, folder, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    images = torch.randn(1, 3, 64, 64)
+    assert all(torch.equal(a, b) for a, b in zip(load_backbone(str(folder))(images), backbone(images), strict=True))
+    assert preprocessing(str(folder)) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny_backbone: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UserError, match=r"cannot write .*taken"):
+        save_backbone(load_backbone(str(tiny_backbone)), tmp_path / "taken", (0.5,) * 3, (0.5,) * 3)
+
+
+@pytest.mark.parametrize(("name", "words"), [("empty", "config.json"), ("missing.pth", "there is no backbone")])
+def test_what_is_missing_is_said(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=words):
+        load_backbone(str(tmp_path / name))
+
+
+def test_a_hub_that_cannot_be_reached_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"put its config.json and model.safetensors into a folder"):
+        load_backbone("nobody/resnet-none")
+    assert time.monotonic() - began < 12
+    assert "Retrying" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "no model_type"),
+        ({"model_type": "bert"}, "no backbone class for 'bert'"),
+        ({"model_type": "resnet", "layer_type": "cubic"}, "cannot be used"),
+    ],
+)
+def test_a_damaged_configuration_is_refused(config: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        backbone_from_config(config, "damaged")
+
+
+def test_a_folders_own_preprocessing_is_used(tmp_path: Path) -> None:
+    assert preprocessing(str(tmp_path))[0] == (0.485, 0.456, 0.406)
+    (tmp_path / "preprocessor_config.json").write_text('{"image_mean": [0.5, 0.5, 0.5], "image_std": [1, 1, 1]}')
+    assert preprocessing(str(tmp_path)) == ((0.5, 0.5, 0.5), (1, 1, 1))
+    (tmp_path / "preprocessor_config.json").write_text("{}")
+    with pytest.raises(UserError, match="image_mean"):
+        preprocessing(str(tmp_path))

@@ -1,0 +1,89 @@
+"""Files: complete or absent, free names, CSV that reads back, plain digits."""
+
+import csv
+import hashlib
+import io
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scob.errors import UserError
+from scob.files import PART, csv_text, fingerprint, free_path, named, remove_parts, whole_number, write_atomically
+
+
+def test_a_file_is_written_into_a_new_folder_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file.txt"
+    write_atomically(path, "first é")
+    write_atomically(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.txt"
+    write_atomically(path, "old")
+
+    def fail(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UserError, match=r"cannot write .*file\.txt: No space left on device"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unfinished_files_are_removed_and_others_stay(tmp_path: Path) -> None:
+    for name in (f".labels.12{PART}", "labels", f"visible{PART}", ".lock"):
+        (tmp_path / name).write_text("")
+    remove_parts(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "labels", f"visible{PART}"]
+
+
+def test_a_taken_name_is_numbered_before_the_suffix_of_a_file(tmp_path: Path) -> None:
+    assert free_path(tmp_path / "run.v1") == tmp_path / "run.v1"
+    (tmp_path / "run.v1").mkdir()
+    (tmp_path / "table.csv").write_text("")
+    (tmp_path / "table-2.csv").symlink_to("nowhere")
+    assert free_path(tmp_path / "run.v1") == tmp_path / "run.v1-2"
+    assert free_path(tmp_path / "table.csv") == tmp_path / "table-3.csv"
+
+
+def test_a_path_gets_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "run" / "model")
+    assert named(Path()).name == "model"
+    assert named(Path("..")).name == "run"
+    assert named(Path("other")) == Path("other")
+
+
+def test_the_fingerprint_is_sha256(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"scob")
+    assert fingerprint(tmp_path / "file") == hashlib.sha256(b"scob").hexdigest()
+
+
+cell = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+
+
+@given(st.lists(st.lists(cell, min_size=2, max_size=3), max_size=4))
+def test_csv_reads_back_whatever_the_cells_contain(rows: list[list[str]]) -> None:
+    assert list(csv.reader(io.StringIO(csv_text(rows), newline=""))) == rows
+
+
+def test_csv_quotes_only_what_needs_it() -> None:
+    assert csv_text([("image", 1), ("a,b", 0.5), ("a\rb", None)]) == 'image,1\n"a,b",0.5\n"a\rb",""\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("", None), ("-1", None), ("²", None), ("٣", None),
+     ("1.0", None), (" 1", None), ("1_0", None)],
+)  # fmt: skip
+def test_only_plain_digits_are_a_whole_number(text: str, number: int | None) -> None:
+    assert whole_number(text) == number
+    assert whole_number("100", digits=2) is None
