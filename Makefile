@@ -1,5 +1,5 @@
 # make demo   set everything up in .venv, then show the method working on drawn scenes
-# make test   set up, then ruff, mypy --strict and the quick tests
+# make test   set up, then ruff, mypy --strict, the import contract and the quick tests
 # make slow   the minutes-long tests: kills, reproductions, comparisons
 PYTHON ?= python3
 VENV := .venv
@@ -20,6 +20,7 @@ test: $(READY) chromium
 	$(BIN)/ruff check src tests benchmarks scripts
 	$(BIN)/ruff format --check src tests benchmarks scripts
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 slow: $(READY) chromium
@@ -45,4 +46,4 @@ chromium:
 	  || echo "no Chromium: the browser tests will skip"
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
