@@ -17,6 +17,7 @@ from scob.config import (
 )
 from scob.errors import UserError
 from scob.studies.reproduce.lab import Lab
+from scob.studies.reproduce.naming import run_name
 from scob.studies.reproduce.variants import SCOB
 from scob.training.resume import resume_config
 from scob.training.run_folder import RunFolder
@@ -71,7 +72,7 @@ def test_the_marked_settings_are_these() -> None:
 def lab_name(words: list[str], folder: Path) -> str:
     """The name of a reproduction's run under these settings."""
     lab = Lab(merge({"data": {"source": "scenes:40x64"}}, parse_overrides(words)), folder)
-    return lab.name_of(lab.config(SCOB))
+    return run_name(lab.id, lab.base, lab.config(SCOB))
 
 
 @pytest.mark.parametrize("key", sorted(NEUTRAL))

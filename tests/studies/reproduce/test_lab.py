@@ -10,7 +10,7 @@ from scob.labels import Labels
 from scob.presets import packaged_config
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.distribution import BINS, Watched, every_epoch, shares_of
-from scob.studies.reproduce.lab import Lab, identify
+from scob.studies.reproduce.lab import Lab
 from scob.studies.reproduce.registry import settings_for
 from scob.training.events import RunBegins
 from support.runs import same, trained_weights
@@ -24,30 +24,6 @@ def tree(small_words):
 @pytest.fixture
 def lab(tree, tmp_path):
     return Lab(tree, tmp_path)
-
-
-def test_the_same_settings_are_the_same_run_and_others_are_not(lab, tree, tmp_path):
-    def name(variant, seed=0, where=lab):
-        return where.name_of(where.config(variant, seed))
-
-    chosen = {
-        "gamma": variants.setting_rows("scob.gamma_cam", variants.GAMMAS)[0.5],
-        "lambda": variants.setting_rows("scob.lambda_c", variants.LAMBDAS)[0.1],
-        "t": variants.setting_rows("scob.negatives", variants.NEGATIVES)[1],
-    }
-    assert {name(v) for v in chosen.values()} == {name(variants.SCOB)}
-    rows = [*variants.ABLATION.values(), *variants.OPTIMISATION.values(), variants.partial(variants.SCOB)]
-    distinct = {json.dumps([v.changes], sort_keys=True) for v in rows}
-    assert len({name(v) for v in rows}) == len(distinct) == 12
-    assert name(variants.SCOB, 1) != name(variants.SCOB)
-    elsewhere = Lab(merge(tree, {"train": {"epochs": 3}}), tmp_path)
-    assert name(variants.SCOB, where=elsewhere) != name(variants.SCOB)
-    # Where it runs, and settings of another method, change nothing.
-    moved = Lab(merge(tree, {"data": {"workers": 7}, "train": {"log_every": 5}}), tmp_path)
-    assert name(variants.SCOB, where=moved) == name(variants.SCOB)
-    tuned = Lab(merge(tree, {"scob": {"tau": 0.5}}), tmp_path)
-    assert name(variants.ROLE, where=tuned) == name(variants.ROLE)
-    assert name(variants.SCOB, where=tuned) != name(variants.SCOB)
 
 
 def test_a_finished_run_is_reused_by_a_later_process(lab, tree, tmp_path):
@@ -111,14 +87,6 @@ def test_runs_that_end_before_masks_are_cautioned_about(tree, tmp_path):
     lab = Lab(merge(tree, {"train": {"epochs": 1}}), tmp_path)
     runs = [lab.run(variant) for variant in (variants.SCOB, variants.WITHOUT_CONTRAST, variants.ROLE)]
     assert lab.used(runs)["Caution"].startswith("in 1 of Scob's runs")
-
-
-def test_data_sets_are_known_by_their_layout_and_year(tmp_path):
-    assert identify("scenes:40x64") == ("scenes", "scenes:40x64")
-    for name, expected in (("VOC2007", "voc2007"), ("VOC2012seg", "voc2012"), ("flowers", "flowers")):
-        (tmp_path / name / "JPEGImages").mkdir(parents=True)
-        (tmp_path / name / "ImageSets" / "Main").mkdir(parents=True)
-        assert identify(str(tmp_path / name), "voc") == (expected, name)
 
 
 def test_settings_start_from_the_demo_on_scenes_only(tmp_path):

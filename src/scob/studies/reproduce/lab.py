@@ -1,25 +1,22 @@
-"""Where reproductions work: a data set, one file of observed labels for all methods, and runs that are never repeated.
+"""The runs of a study on one data set, with one file of observed labels for all methods. No run is made twice.
 
-A run's folder is named after its settings, so that two tables that need the same run share it, and a reproduction that
-was stopped goes on where it was.
+A run's folder is named after its settings. Two tables that need the same run share it, and an interrupted study
+continues where it stopped.
 """
 
-import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from scob import __version__, methods
-from scob.config import Config, merge, resolve, result_neutral_keys
-from scob.data.readers import infer_format, splits_of
+from scob.config import Config, merge, resolve
+from scob.data.readers import splits_of
 from scob.errors import UserError
-from scob.files import fingerprint, write_atomically
-from scob.model.load_backbone import EMBEDDED
+from scob.files import write_atomically
 from scob.parallel import Processes
+from scob.studies.reproduce.naming import identify, labels_name, run_name, weights_name
 from scob.studies.reproduce.variants import SCOB, Variant
 from scob.training.checkpoint import list_checkpoints
 from scob.training.events import Event, Listener, ReadTrueMasks, RunBegins, silent
@@ -108,27 +105,9 @@ class Lab:
                 f"the training split (it has: {has}): name one with data.evaluate=SPLIT"
             )
 
-    def name_of(self, config: Config) -> str:
-        """The run folder's name: what it differs in, its seed, and a digest of all that matters."""
-        tree = config.model_dump(mode="json")
-        for name in result_neutral_keys():
-            section, _, key = name.partition(".")
-            del tree[section][key]
-        foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method", config.method}
-        for section in foreign:  # settings of other methods do not matter
-            del tree[section]
-        tree["labels"]["file"] = _digest_of_file(config.labels.file)
-        digest = hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:8]
-        parts = [self.id, config.method, *_differences(self.base, config), f"seed{config.train.seed}", digest]
-        return re.sub(r"[^\w.+-]+", "-", "-".join(parts))
-
     def labels_file(self, config: Config) -> Path:
         """The one file of observed labels of this data set and label setting."""
-        d, s = config.data, config.labels
-        drawn = [d.source, d.format, d.train, d.limit, d.difficult, d.skip_bad, s.kind, s.fraction, s.seed]
-        drawn.append(_digest_of_file(s.file))
-        digest = hashlib.sha256(json.dumps(drawn).encode()).hexdigest()[:8]
-        return self.out / "labels" / f"{self.id}-{s.kind}-{digest}.safetensors"
+        return self.out / "labels" / labels_name(self.id, config)
 
     def data(self, config: Config) -> Data:
         """The images and observed labels of a run; read once for all runs that see the same labels."""
@@ -174,7 +153,7 @@ class Lab:
         a run also serves as a plain one.
         """
         config = self.config(variant, seed)
-        name = self.name_of(config)
+        name = run_name(self.id, self.base, config)
         watched = RunFolder(self.out / "runs" / (name + WATCHED))
         plain = RunFolder(self.out / "runs" / name)
         run = watched if loop is not Training or (watched.finished and not plain.finished) else plain
@@ -215,7 +194,7 @@ class Lab:
             "best-on-test": "the best on the reported split itself (best-on-test, for paper parity)",
         }[c.train.select]
         found = {
-            "Weights": _weights(c.model.backbone),
+            "Weights": weights_name(c.model.backbone),
             "Images": f"{images}, {c.data.size} x {c.data.size}",
             "Observed labels": "; ".join(drawn_files),
             "Epoch": f"{chosen}, of {c.train.epochs}",
@@ -252,17 +231,6 @@ class Work:
         }
 
 
-def identify(source: str, format: str = "auto") -> tuple[str, str]:
-    """The data set's id among the paper's (or one of its own), and its name for people."""
-    kind = infer_format(source) if format == "auto" else format
-    name = Path(source).name if kind != "scenes" else source
-    year = re.search(r"20\d\d", name) or re.search(r"20\d\d", " ".join(p.name for p in Path(source).glob("VOC*")))
-    known = {"coco": "coco2014", "cub": "cub", "scenes": "scenes"}
-    if kind == "voc" and year and year.group() in ("2007", "2012"):
-        return f"voc{year.group()}", name
-    return known.get(kind, re.sub(r"\W+", "-", Path(source).stem).lower()), name
-
-
 def _before_masks(outcome: Outcome) -> bool:
     """Whether a run of Scob ended up with an epoch of its initial phase, in which L_class is all there is."""
     s = outcome.config.scob
@@ -273,33 +241,3 @@ def _before_masks(outcome: Outcome) -> bool:
 def _with_labels(config: Config, file: Path) -> Config:
     labels = config.labels.model_copy(update={"file": str(file.resolve())})
     return config.model_copy(update={"labels": labels})
-
-
-def _digest_of_file(path: str) -> str:
-    if not path:
-        return ""
-    try:
-        return fingerprint(Path(path))
-    except OSError as error:
-        raise UserError(f"cannot read the label file {path}: {error.strerror}") from error
-
-
-def _weights(backbone: str) -> str:
-    """A backbone's name, without the folders above it, and the digest of its file where it is one."""
-    path = Path(str(files("scob.model"))) / EMBEDDED if backbone == EMBEDDED else Path(backbone).expanduser()
-    file = path / "model.safetensors" if path.is_dir() else path
-    if not file.is_file():
-        return backbone
-    return f"{path.name} (SHA-256 {fingerprint(file)[:12]})"
-
-
-def _differences(base: Config, config: Config) -> list[str]:
-    """`contrast-none`: what of labels, model and method is not as in plain Scob."""
-    found = []
-    sections = ["labels", "model", *(["scob"] if config.method == "scob" else [])]
-    for section in sections:
-        ours, plain = getattr(config, section).model_dump(), getattr(base, section).model_dump()
-        for key, value in ours.items():
-            if value != plain[key] and key != "file":
-                found.append(f"{key}-{Path(str(value)).name if key == 'backbone' else value}")
-    return found

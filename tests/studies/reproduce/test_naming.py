@@ -1,0 +1,52 @@
+"""Runs and data sets are named by what they are."""
+
+import json
+
+import pytest
+
+from scob.config import merge, parse_overrides
+from scob.studies.reproduce import variants
+from scob.studies.reproduce.lab import Lab
+from scob.studies.reproduce.naming import identify, run_name
+
+
+@pytest.fixture(scope="module")
+def tree(small_words):
+    return merge(parse_overrides(small_words), {"data": {"evaluate": "val"}, "train": {"epochs": 2, "holdout": 0.1}})
+
+
+@pytest.fixture
+def lab(tree, tmp_path):
+    return Lab(tree, tmp_path)
+
+
+def test_the_same_settings_are_the_same_run_and_others_are_not(lab, tree, tmp_path):
+    def name(variant, seed=0, where=lab):
+        return run_name(where.id, where.base, where.config(variant, seed))
+
+    chosen = {
+        "gamma": variants.setting_rows("scob.gamma_cam", variants.GAMMAS)[0.5],
+        "lambda": variants.setting_rows("scob.lambda_c", variants.LAMBDAS)[0.1],
+        "t": variants.setting_rows("scob.negatives", variants.NEGATIVES)[1],
+    }
+    assert {name(v) for v in chosen.values()} == {name(variants.SCOB)}
+    rows = [*variants.ABLATION.values(), *variants.OPTIMISATION.values(), variants.partial(variants.SCOB)]
+    distinct = {json.dumps([v.changes], sort_keys=True) for v in rows}
+    assert len({name(v) for v in rows}) == len(distinct) == 12
+    assert name(variants.SCOB, 1) != name(variants.SCOB)
+    elsewhere = Lab(merge(tree, {"train": {"epochs": 3}}), tmp_path)
+    assert name(variants.SCOB, where=elsewhere) != name(variants.SCOB)
+    # Where it runs, and settings of another method, change nothing.
+    moved = Lab(merge(tree, {"data": {"workers": 7}, "train": {"log_every": 5}}), tmp_path)
+    assert name(variants.SCOB, where=moved) == name(variants.SCOB)
+    tuned = Lab(merge(tree, {"scob": {"tau": 0.5}}), tmp_path)
+    assert name(variants.ROLE, where=tuned) == name(variants.ROLE)
+    assert name(variants.SCOB, where=tuned) != name(variants.SCOB)
+
+
+def test_data_sets_are_known_by_their_layout_and_year(tmp_path):
+    assert identify("scenes:40x64") == ("scenes", "scenes:40x64")
+    for name, expected in (("VOC2007", "voc2007"), ("VOC2012seg", "voc2012"), ("flowers", "flowers")):
+        (tmp_path / name / "JPEGImages").mkdir(parents=True)
+        (tmp_path / name / "ImageSets" / "Main").mkdir(parents=True)
+        assert identify(str(tmp_path / name), "voc") == (expected, name)
