@@ -110,19 +110,6 @@ def test_what_a_method_remembers_survives_a_resume(
     assert (whole / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
 
 
-def test_linear_initialisation_starts_linear(experiment_of: Callable[..., Any]) -> None:
-    """In the first phase the head stays as it was; in the second it moves."""
-    e = experiment_of("method=role-li", "train.warmup=0")
-    inner = e.network.head.inner
-    start = [p.detach().clone() for p in inner.parameters()]
-    e.method.step(next(iter(batches_of(e, 0))), e.optimiser)
-    assert all(torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
-    assert not e.network.classifier.weight[:, : inner.dimension].any()
-    for batch in list(batches_of(e, 2))[:2]:  # the classifier's zeros move first, the head behind them next
-        e.method.step(batch, e.optimiser)
-    assert any(not torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
-
-
 def test_a_new_method_is_one_file(
     tmp_path: Path, small_words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
