@@ -119,8 +119,8 @@ def test_a_new_method_is_one_file(
     from scob.parallel import Processes
     from scob.training.resume import resume_config
 
-    known = dict(methods._found)
-    monkeypatch.setattr(methods, "_found", dict(known))
+    known = dict(methods._registered)
+    monkeypatch.setattr(methods, "_registered", dict(known))
     (tmp_path / "confident.py").write_text(GUIDE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0])
     methods.register_folder(tmp_path)
     assert "confident" in methods.names()
@@ -130,7 +130,7 @@ def test_a_new_method_is_one_file(
     with pytest.raises(UserError, match=r"confident\.limt.*confident\.limit"):
         train(load_config(None, [*words, "confident.limt=1"], methods.section_names()), tmp_path / "other")
     # Elsewhere, without the file: the model can be used, the run cannot go on.
-    monkeypatch.setattr(methods, "_found", known)
+    monkeypatch.setattr(methods, "_registered", known)
     assert evaluate(tmp_path / "run", split="val", processes=Processes()).images == 20
     with pytest.raises(UserError, match="no method 'confident'"):
         resume_config(tmp_path / "run")

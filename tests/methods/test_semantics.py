@@ -9,7 +9,7 @@ import torch
 
 from scob.errors import UserError
 from scob.labels import Labels
-from scob.methods.semantics import company, read_vectors
+from scob.methods.semantics import co_occurrence, read_vectors
 
 
 def labels_of(values: list[list[int]]) -> Labels:
@@ -17,17 +17,17 @@ def labels_of(values: list[list[int]]) -> Labels:
     return Labels(tuple("abc")[: array.shape[1]], tuple(f"i{n}" for n in range(len(array))), array)
 
 
-def test_company_counts_only_what_was_observed() -> None:
+def test_co_occurrence_counts_only_what_was_observed() -> None:
     """a is present in 40 images; b is observed in 30 of them, present in 20."""
     values = [[1, 1, 0]] * 20 + [[1, -1, 0]] * 10 + [[1, 0, 0]] * 10 + [[-1, 1, 1]] * 20
-    found = company(labels_of(values))
+    found = co_occurrence(labels_of(values))
     frequency = 40 / 50  # of b: present in 40 of the 50 images that know it
     assert found[0, 1] == pytest.approx((20 + 5 * frequency) / (30 + 5))
     assert found.diagonal().tolist() == [1, 1, 1]
 
 
-def test_company_of_single_positives_is_frequency() -> None:
-    found = company(labels_of([[1, 0, 0]] * 6 + [[0, 1, 0]] * 3 + [[0, 0, 1]]))
+def test_co_occurrence_of_single_positives_is_frequency() -> None:
+    found = co_occurrence(labels_of([[1, 0, 0]] * 6 + [[0, 1, 0]] * 3 + [[0, 0, 1]]))
     assert found[0].tolist() == pytest.approx([1, 0.3, 0.1])
     assert found[2].tolist() == pytest.approx([0.6, 0.3, 1])
 
