@@ -3,10 +3,11 @@
 Youngwook Kim, Jae Myung Kim, Zeynep Akata, Jungwoo Lee: Large Loss Matters in Weakly Supervised Multi-Label
 Classification, CVPR 2022. BCE with unknown labels as absent; those with the largest loss are probably missing
 positives. In epoch t (from 1), the (t - 1) * delta percent of the batch's unknown labels with the largest loss are
-rejected (LL-R: they cost nothing) or corrected for this step (LL-Ct: they count as positives); LL-Cp makes delta percent
-positive for good in each epoch from the second on. The number of labels in a batch is rounded up, as in the authors'
-code: at delta = 0.2, a batch of 16 images and 20 classes calls for 0.6 labels, and rounding down would leave LL-Cp
-nothing to do. The authors choose delta from 0.1 to 0.5; which value they report for which data set could not be checked.
+rejected (LL-R: they cost nothing) or corrected for this step (LL-Ct: they count as positives); LL-Cp makes delta
+percent positive for good in each epoch from the second on. The number of labels in a batch is rounded up, as in the
+authors' code: at delta = 0.2, a batch of 16 images and 20 classes calls for 0.6 labels, and rounding down would leave
+LL-Cp nothing to do. The authors choose delta from 0.1 to 0.5; which value they report for which data set could not be
+checked.
 """
 
 from typing import Any, ClassVar

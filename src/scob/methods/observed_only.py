@@ -1,7 +1,7 @@
 """Observed labels only: BCE that ignores every unknown label, the simplest use of partial labels.
 
-Cole et al. (CVPR 2021) call this ignoring the unobserved. Single positives give it nothing from which to learn 'absent';
-it is here to show how much that costs.
+Cole et al. (CVPR 2021) call this ignoring the unobserved. Single positives give it no negatives to learn from; it is
+here to show how much that costs.
 """
 
 from typing import ClassVar

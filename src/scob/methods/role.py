@@ -1,4 +1,4 @@
-"""ROLE (Cole et al., CVPR 2021), the paper's baseline: predictions and estimated labels teach each other (Eq. 11-12)."""
+"""ROLE (Cole et al., CVPR 2021), the paper's baseline: predictions and label estimates teach each other (Eq. 11-12)."""
 
 from typing import ClassVar
 

@@ -57,7 +57,7 @@ class Prototypes(nn.Module):
 
     @torch.no_grad()
     def learn(self, nodes: Tensor, present: Tensor, draw: Tensor) -> None:
-        """Each positive feature joins its nearest centre, or an empty one (by `draw` (B, K)) as long as there are any."""
+        """Each positive feature joins its nearest centre, or an empty one (by `draw` (B, K)) if there is any."""
         classes, count, dimension = self.centres.shape
         distance = torch.cdist(nodes.transpose(0, 1), self.centres).transpose(0, 1)  # (B, L, K)
         distance = torch.where(self.weight[None] > 0, distance, -1 - draw[:, None])
