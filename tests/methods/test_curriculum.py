@@ -6,7 +6,7 @@ import torch
 from support.worked_example import bare, entries, value
 
 
-def test_curriculum_takes_what_it_was_sure_of() -> None:
+def test_curriculum_fills_in_what_it_was_confident_about() -> None:
     """Logits of 2.5 and -2.5 pass theta = 2, 1.5 does not, an observed label stays as it is."""
     method = bare("curriculum", epochs=4)
     method.register_buffer("remembered", torch.tensor([[-9.0, 2.5, 1.5], [9.0, -2.5, 0.0], [0.0, 0.0, 0.0]]))

@@ -7,7 +7,7 @@ from support.worked_example import LOGITS, bare, entries, entropy, log, value
 
 
 def test_pseudo_labels_take_the_least_likely_unknown_entries() -> None:
-    """After 5 of 10 epochs a fifth of theta = 1: of two unknown labels the lower, of one that one."""
+    """After 5 of 10 epochs the share is a fifth of theta = 1: the lower of two unknown labels, or the only one."""
     method = bare("em-apl", epochs=10, theta=1.0, beta=0.5)
     method.problem.observed = torch.tensor([[1, 0, 0], [-1, 0, 1], [0, 0, 0]], dtype=torch.int8)
     method.register_buffer("remembered", torch.cat((LOGITS, torch.full((1, 3), -9.0))))
@@ -24,5 +24,5 @@ def test_pseudo_labels_take_the_least_likely_unknown_entries() -> None:
     method.remembered.fill_(-9.0)
     method.review(9)
     assert method.decided.tolist() == [[False, True, True], [False, True, False], [False, False, False]]
-    assert method.pseudo[0].tolist() == pytest.approx([0, 0.3, 0.5], abs=1e-6), "what was decided before stays"
-    assert method.pseudo[1, 1] < 1e-3, "what is decided now is today's prediction"
+    assert method.pseudo[0].tolist() == pytest.approx([0, 0.3, 0.5], abs=1e-6), "earlier decisions stay"
+    assert method.pseudo[1, 1] < 1e-3, "a new decision is the current prediction"

@@ -9,7 +9,7 @@ from support.worked_example import bare, entries, value
 
 
 def test_generalised_robust_loss() -> None:
-    """In the third of ten epochs w and b have gone 2 / 10 of their way, mu and sigma 3 / 10; q = 1 costs 1 - p."""
+    """In the third of ten epochs w and b have covered 2 / 10 of their range, mu and sigma 3 / 10; q = 1 costs 1 - p."""
     method = bare(
         "gr", epochs=10, q1=1.0, q2=1.0, q3=1.0, w=(2.0, 4.0), b=(-1.0, -2.0), mu=(0.5, 0.8), sigma=(1.0, 0.5)
     )
@@ -34,6 +34,6 @@ def test_generalised_robust_loss_at_the_published_values() -> None:
 
 def test_generalised_robust_loss_nears_cross_entropy() -> None:
     labels = torch.tensor([[1, -1, -1], [-1, -1, 1]], dtype=torch.int8)
-    whole = value(bare("an"), observed=labels)
-    assert value(bare("gr", q1=1e-3, q3=1e-3), observed=labels) == pytest.approx(whole, rel=2e-3)
-    assert value(bare("gr", q1=0.0, q3=0.0), observed=labels) == pytest.approx(whole, abs=1e-5)
+    cross_entropy = value(bare("an"), observed=labels)
+    assert value(bare("gr", q1=1e-3, q3=1e-3), observed=labels) == pytest.approx(cross_entropy, rel=2e-3)
+    assert value(bare("gr", q1=0.0, q3=0.0), observed=labels) == pytest.approx(cross_entropy, abs=1e-5)

@@ -12,12 +12,12 @@ def test_largest_takes_the_share_of_the_eligible() -> None:
     eligible = torch.tensor([[True, True, True], [False, True, True]])
     assert not largest(cost, eligible, 0.0).any()
     assert largest(cost, eligible, 0.4).tolist() == [[False, True, False], [False, True, False]]
-    assert largest(cost, eligible, 0.21).sum() == 2, "1.05 of five is rounded up"
+    assert largest(cost, eligible, 0.21).sum() == 2, "1.05 is rounded up"
     assert largest(cost, eligible, 0.6).sum() == 3, "exactly three stay three"
 
 
 def test_a_small_batch_still_corrects() -> None:
-    """0.2 percent of three unknown labels is less than one: one is corrected all the same, that of p = 0.6."""
+    """0.2 percent of three unknown labels is less than one, but one is still corrected: that of p = 0.6."""
     method = bare("ll-cp")
     method.register_buffer("corrected", torch.zeros(3, 3, dtype=torch.bool))
     value(method, 1)

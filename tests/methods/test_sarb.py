@@ -12,27 +12,27 @@ from support.runs import batches_of, first_batch
 
 def test_blending_by_hand() -> None:
     own, other = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[5.0], [6.0]]])
-    found = blend(own, other, torch.tensor([[True, False]]), torch.tensor(0.75))
-    assert found.flatten().tolist() == [2.0, 2.0]
+    blended = blend(own, other, torch.tensor([[True, False]]), torch.tensor(0.75))
+    assert blended.flatten().tolist() == [2.0, 2.0]
 
 
 def test_a_blend_changes_only_unknown_labels_the_neighbour_has(partial_experiment: Callable[..., Any]) -> None:
     e = partial_experiment("method=sarb")
     nodes = torch.randn(3, 2, e.network.head.dimension)
     observed = torch.tensor([[0, 1], [0, -1], [1, 0]])
-    made, where = e.method.with_neighbour(nodes, observed, torch.tensor([True, True, True]))
+    blended, where = e.method.with_neighbour(nodes, observed, torch.tensor([True, True, True]))
     assert where.tolist() == [[True, False], [False, False], [False, False]]
-    assert torch.allclose(made[0, 0], (nodes[0, 0] + nodes[2, 0]) / 2)
-    assert torch.equal(made[1:], nodes[1:])
+    assert torch.allclose(blended[0, 0], (nodes[0, 0] + nodes[2, 0]) / 2)
+    assert torch.equal(blended[1:], nodes[1:])
 
 
-def test_prototypes_find_two_heaps() -> None:
-    """Features around 0 and around 10, two centres: each heap gets its own; a class without positives gets none."""
+def test_prototypes_find_two_clusters() -> None:
+    """Features around 0 and around 10, two centres: each cluster gets its own; a class without positives gets none."""
     torch.manual_seed(1)
     prototypes = Prototypes(2, 2, 3)
     for _ in range(20):
-        heaps = torch.where(torch.rand(16, 1) < 0.5, 0.0, 10.0) + torch.randn(16, 3) * 0.1
-        nodes = torch.stack((heaps, heaps), dim=1)
+        clusters = torch.where(torch.rand(16, 1) < 0.5, 0.0, 10.0) + torch.randn(16, 3) * 0.1
+        nodes = torch.stack((clusters, clusters), dim=1)
         prototypes.learn(nodes, torch.tensor([[True, False]]).expand(16, 2), torch.rand(16, 2))
     centres = prototypes.centres[0].mean(dim=1).sort().values
     assert centres.tolist() == pytest.approx([0, 10], abs=1.0)

@@ -29,33 +29,33 @@ def test_labels_from_the_same_image() -> None:
 
 
 def test_labels_from_other_images() -> None:
-    """Image 1 does not know a but looks just like image 0, which has it; image 2 looks otherwise."""
+    """In image 1 a is unknown, but it looks just like image 0, which has a; image 2 looks different."""
     nodes = torch.tensor([[[1.0, 0.0]], [[2.0, 0.0]], [[0.0, 1.0]]])
     observed = torch.tensor([[1], [0], [0]])
-    found = from_others(similarities(nodes), observed, 0.95)
-    assert found.tolist() == [[False], [True], [False]]
+    completed = from_others(similarities(nodes), observed, 0.95)
+    assert completed.tolist() == [[False], [True], [False]]
 
 
 def test_similarity_loss_by_hand() -> None:
     """Two with the class at cosine 0 (cost 1, both ways), one without, at cosines 1 and 0 to them (cost 2 and 1)."""
     nodes = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 0.0]]])
-    found = similarity_loss(similarities(nodes), torch.tensor([[1], [1], [-1]]))
-    assert float(found) == pytest.approx((1 + 1 + 2 + 1) / 4)
+    loss = similarity_loss(similarities(nodes), torch.tensor([[1], [1], [-1]]))
+    assert float(loss) == pytest.approx((1 + 1 + 2 + 1) / 4)
 
 
 def test_thresholds_fall_after_the_warm_up(partial_experiment: Callable[..., Any]) -> None:
-    """From 0.95 by 0.025 an epoch to 0.75; one that begins lower stays."""
+    """From 0.95 by 0.025 per epoch to 0.75; a threshold that starts lower stays."""
     e = partial_experiment("method=sst", "train.epochs=20", "sst.theta_cross=0.5")
     method = e.method
     assert method.fallen(4) is None and method.fallen(5) == 0
-    found = [method.threshold(0.95, method.fallen(epoch)) for epoch in (5, 6, 13, 19)]
-    assert found == pytest.approx([0.95, 0.925, 0.75, 0.75])
+    thresholds = [method.threshold(0.95, method.fallen(epoch)) for epoch in (5, 6, 13, 19)]
+    assert thresholds == pytest.approx([0.95, 0.925, 0.75, 0.75])
     assert method.threshold(0.5, method.fallen(19)) == 0.5
     assert method.phase(5) != method.phase(6) and method.phase(14) == method.phase(19)
 
 
-def test_completed_labels_are_learned_beside_the_known(partial_experiment: Callable[..., Any]) -> None:
-    """Nothing is alike enough: the term of completed labels is the BCE of the known ones once more."""
+def test_completed_labels_are_learned_along_with_the_known_ones(partial_experiment: Callable[..., Any]) -> None:
+    """Nothing reaches the threshold, so the term for completed labels equals the BCE of the known ones."""
     e = partial_experiment("method=sst", "sst.warm_up=0", "sst.theta_intra=1", "sst.theta_least=1")
     losses = e.method.step(first_batch(e), e.optimiser)
     assert float(losses["intra"]) == pytest.approx(float(losses["bce"]), rel=1e-6)

@@ -20,10 +20,10 @@ def answers(experiment: Any) -> torch.Tensor:
         return e.method.logits(e.method.clean_features(first_batch(e)))
 
 
-def test_a_method_says_what_it_knows_of_the_classes(
+def test_a_remark_says_where_the_class_vectors_come_from(
     experiment_of: Callable[..., Any], partial_experiment: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """With a file the vectors are its own and stay; without, they are learned, and the remark says so."""
+    """With a file, its vectors are used and fixed; without one, they are learned, and the remark says so."""
     learned = partial_experiment("method=ssgrl")
     file = tmp_path / "vectors.json"
     classes = learned.data.observed.classes
@@ -35,8 +35,8 @@ def test_a_method_says_what_it_knows_of_the_classes(
     assert "frequencies" in experiment_of("method=ssgrl").method.remarks()[0]
 
 
-def test_a_graph_carries_a_node_to_its_neighbours_only() -> None:
-    """c has no edge: it does not hear of a change of a; b does."""
+def test_a_change_of_a_node_reaches_its_neighbours_only() -> None:
+    """c has no edge, so a change of a does not reach it; it does reach b."""
     adjacency = torch.tensor([[0.0, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     graph = GatedGraph(adjacency, 4, 1)
     nodes = torch.randn(2, 3, 4)
@@ -67,8 +67,8 @@ def test_propagation_changes_the_answer(partial_experiment: Callable[..., Any], 
     assert (answers(with_graph) - answers(without)).abs().max() > 1e-4
 
 
-def test_every_class_looks_for_itself(partial_experiment: Callable[..., Any]) -> None:
-    """Attention differs between classes, and hidden cells do not matter."""
+def test_each_class_has_its_own_attention(partial_experiment: Callable[..., Any]) -> None:
+    """Attention differs between classes, and hidden cells have no effect."""
     e = partial_experiment("method=ssgrl")
     features = e.method.clean_features(first_batch(e))
     nodes = e.network.head.represent(features)

@@ -1,4 +1,4 @@
-"""Entropy maximisation: labels that are unknown stay unknown, and their predictions are kept undecided.
+"""Entropy maximisation: the predictions of unknown labels are kept undecided instead of pushed towards absent.
 
 Donghao Zhou, Pengfei Chen, Qiong Wang, Guangyong Chen, Pheng-Ann Heng: Acknowledging the Unknown for Multi-label
 Learning with Single Positive Labels, ECCV 2022. Present: -log p. Unknown: minus alpha times the entropy

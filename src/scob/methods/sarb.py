@@ -40,7 +40,7 @@ class SarbSettings(SmallStructureSettings):
 
 
 def blend(own: Tensor, other: Tensor, where: Tensor, share: Tensor) -> Tensor:
-    """share * own + (1 - share) * other where `where`, own elsewhere: (B, L, D), (B, L) bool -> (B, L, D)."""
+    """share * own + (1 - share) * other at the entries `where`, own elsewhere: (B, L, D), (B, L) bool -> (B, L, D)."""
     return torch.where(where[..., None], share * own + (1 - share) * other, own)
 
 

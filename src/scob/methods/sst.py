@@ -4,14 +4,14 @@ Tianshui Chen, Tao Pu, Hefeng Wu, Yuan Xie, Liang Lin: Structured Semantic Trans
 Partial Labels, AAAI 2022. It uses the features of SSGRL. Within an image: a small network reads the features of two
 classes and predicts how likely the second is present given the first. It learns from pairs of known labels (BCE), and
 an unknown label becomes positive when the mean over the known positives reaches theta. Across images: the cosine
-between two images' features of one class is drawn to 1 if both have the class and to -1 if only one has it; an unknown
-label becomes positive when its mean cosine to the images that have it reaches theta. Both begin after a warm-up of 5 of
-20 epochs, at theta = 0.95, which falls by 0.025 per epoch to 0.75. Each set of completed labels, together with the
-known ones, adds one more BCE. Values are those of the authors' code. Ours: P(d | c) comes from one network for all
+between two images' features of one class is drawn to 1 if both have it and to -1 if one has it and one lacks it; an
+unknown label becomes positive when its mean cosine to the images that have it reaches theta. Both begin after a warm-up
+of 5 of 20 epochs, at theta = 0.95, which falls by 0.025 per epoch to 0.75. Each set of completed labels, together with
+the known ones, adds one more BCE. Values are those of the authors' code. Ours: P(d | c) comes from one network for all
 pairs and learns from known pairs by BCE (theirs: separate weights for each unordered pair, the asymmetric loss with
 gamma 2 and 1, unknown labels as absent); the positives to compare with are those of the batch (theirs: the last 100 of
 each class); the similarity loss is the mean over all pairs with a positive (theirs samples pairs and also pushes two
-negatives distinct).
+negatives apart).
 """
 
 import math
@@ -78,7 +78,7 @@ def occurrence_loss(logits: Tensor, observed: Tensor) -> Tensor:
 
 
 def similarity_loss(similar: Tensor, observed: Tensor) -> Tensor:
-    """1 - s if both images have the class, 1 + s if only one has it: (L, B, B), (B, L) -> a scalar."""
+    """1 - s if both images have the class, 1 + s if one has it and one lacks it: (L, B, B), (B, L) -> a scalar."""
     has, lacks = (observed == 1).T, (observed == -1).T
     others = ~torch.eye(len(observed), dtype=torch.bool, device=observed.device)
     same = has[:, :, None] & has[:, None] & others
