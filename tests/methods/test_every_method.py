@@ -1,4 +1,4 @@
-"""Every method trains, with every head, frozen or not; resumes exactly; and a new one is one file."""
+"""Every registered method trains, with every head, frozen or not, and resumes exactly; a new one is one file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,15 +32,15 @@ def test_a_method_says_where_it_comes_from(name: str) -> None:
     import sys
 
     kind = methods.find(name)
-    told = sys.modules[kind.__module__].__doc__ or ""
-    assert name in ("full", "observed-only", "scob") or "20" in told, "the docstring names no paper"
+    docstring = sys.modules[kind.__module__].__doc__ or ""
+    assert name in ("full", "observed-only", "scob") or "20" in docstring, "the docstring does not name a paper"
     assert all(field.description for field in kind.Settings.model_fields.values())
 
 
 @pytest.mark.parametrize("labels", ["single", "partial"])
 @pytest.mark.parametrize("name", [n for n in methods.names() if n != "scob"])
 def test_a_method_learns_something_finite(experiment_of: Callable[..., Any], name: str, labels: str) -> None:
-    """One step in every epoch of the schedule: finite losses, weights that move."""
+    """One step in each epoch of the schedule: the losses are finite, and the weights move."""
     e = experiment_of(f"method={name}", f"labels.kind={labels}", "labels.fraction=0.3", "train.warmup=0")
     before = {n: p.detach().clone() for n, p in e.network.named_parameters() if p.requires_grad}
     e.method.train()
@@ -58,7 +58,7 @@ def test_a_method_learns_something_finite(experiment_of: Callable[..., Any], nam
 @pytest.mark.parametrize("freeze", ["all", "none"])
 @pytest.mark.parametrize("head", ["linear", "cnn", "large-cnn", "smt"])
 def test_any_loss_with_any_head(experiment_of: Callable[..., Any], head: str, freeze: str) -> None:
-    """Losses differ in what they do with logits only: one network a head, every loss on it in turn."""
+    """Losses differ only in what they do with logits: one network per head, and every loss on it in turn."""
     e = experiment_of("method=an", f"model.head={head}", f"model.freeze={freeze}", "train.warmup=0")
     batch = next(iter(batches_of(e, 1)))
     for name in [*LOSSES, "role"]:
@@ -84,7 +84,7 @@ def test_a_head_of_its_own_comes_back_from_the_model_folder(run_small: Callable[
 
 
 class StopAfter(Training):
-    """Asks itself to stop in the middle of the third epoch."""
+    """Stops itself in the middle of the third epoch."""
 
     def iterate(self, batch: Any) -> None:
         super().iterate(batch)
@@ -101,39 +101,26 @@ def test_what_a_method_remembers_survives_a_resume(
     name: str,
 ) -> None:
     words = (f"method={name}", "labels.kind=partial", "labels.fraction=0.3", "ll-cp.delta=10", "em-apl.warm_up=0.25")
-    whole = run_small(*words)
+    uninterrupted = run_small(*words)
     config = configure(*words)
     with pytest.raises(Interrupted):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=StopAfter)
     train(config, tmp_path / "run", resume=True, shared=Shared(scenes_of(config)))
     model = Path("model") / "model.safetensors"
-    assert (whole / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
-
-
-def test_linear_initialisation_starts_linear(experiment_of: Callable[..., Any]) -> None:
-    """In the first phase the head stays as it was; in the second it moves."""
-    e = experiment_of("method=role-li", "train.warmup=0")
-    inner = e.network.head.inner
-    start = [p.detach().clone() for p in inner.parameters()]
-    e.method.step(next(iter(batches_of(e, 0))), e.optimiser)
-    assert all(torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
-    assert not e.network.classifier.weight[:, : inner.dimension].any()
-    for batch in list(batches_of(e, 2))[:2]:  # the classifier's zeros move first, the head behind them next
-        e.method.step(batch, e.optimiser)
-    assert any(not torch.equal(a, b) for a, b in zip(start, inner.parameters(), strict=True))
+    assert (uninterrupted / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
 
 
 def test_a_new_method_is_one_file(
     tmp_path: Path, small_words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The example of the guide as it stands there: saved, trained with a setting of its own, its model measured."""
+    """The guide's example, unchanged: saved, trained with a setting of its own, and evaluated."""
     from scob.config import load_config
     from scob.inference.evaluate import evaluate
     from scob.parallel import Processes
     from scob.training.resume import resume_config
 
-    known = dict(methods._found)
-    monkeypatch.setattr(methods, "_found", dict(known))
+    built_in = dict(methods._registered)
+    monkeypatch.setattr(methods, "_registered", dict(built_in))
     (tmp_path / "confident.py").write_text(GUIDE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0])
     methods.register_folder(tmp_path)
     assert "confident" in methods.names()
@@ -142,8 +129,8 @@ def test_a_new_method_is_one_file(
     assert finished.summary["method"] == "confident"
     with pytest.raises(UserError, match=r"confident\.limt.*confident\.limit"):
         train(load_config(None, [*words, "confident.limt=1"], methods.section_names()), tmp_path / "other")
-    # Elsewhere, without the file: the model can be used, the run cannot go on.
-    monkeypatch.setattr(methods, "_found", known)
+    # Without the file, the model can still be used, but the run cannot be continued.
+    monkeypatch.setattr(methods, "_registered", built_in)
     assert evaluate(tmp_path / "run", split="val", processes=Processes()).images == 20
     with pytest.raises(UserError, match="no method 'confident'"):
         resume_config(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Contrast of whole images against naive references."""
+"""Contrast between whole images, against naive references."""
 
 import math
 

@@ -126,7 +126,7 @@ def test_the_verb(
     small_words: tuple[str, ...], tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method of one's own from a folder, partial labels, settings on the line."""
-    monkeypatch.setattr(methods, "_found", dict(methods._found))
+    monkeypatch.setattr(methods, "_registered", dict(methods._registered))
     own = tmp_path / "own"
     own.mkdir()
     (own / "mine.py").write_text(

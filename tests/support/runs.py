@@ -43,6 +43,10 @@ def batches_of(experiment: Any, epoch: int) -> Iterator[Any]:
         yield batch
 
 
+def first_batch(experiment: Any, epoch: int = 0) -> Any:
+    return next(iter(batches_of(experiment, epoch)))
+
+
 def step_epoch(experiment: Any, epoch: int) -> None:
     """One epoch of steps."""
     experiment.method.train()

@@ -1,4 +1,4 @@
-"""Scob and its rivals. A method is one file, here or in a folder of your own, with one subclass of `Method`."""
+"""Finds methods by name. A method is one file, here or in a folder of your own, with one subclass of `Method`."""
 
 import importlib
 import importlib.util
@@ -30,72 +30,76 @@ __all__ = [
     "settings_of",
 ]
 
-_found: dict[str, type[Method]] = {}
+_registered: dict[str, type[Method]] = {}
 
 
 def register(method: type[Method]) -> type[Method]:
-    """Make a method known by its name; a second one of the same name is an error."""
-    known = _found.setdefault(method.name, method)
-    if known is not method and known.__qualname__ != method.__qualname__:
-        raise UserError(f"two methods are named {method.name!r}: {known.__module__} and {method.__module__}")
+    """Register a method under its name; two different methods of one name are an error."""
+    first = _registered.setdefault(method.name, method)
+    if first is not method and first.__qualname__ != method.__qualname__:
+        raise UserError(
+            f"two methods are named {method.name!r}, in {first.__module__} and in {method.__module__}: rename one"
+        )
     return method
 
 
-def _collect(module: Any) -> None:
+def _register_classes_in(module: Any) -> None:
+    """Register every method that the module itself defines and names."""
     for _, cls in inspect.getmembers(module, inspect.isclass):
         if issubclass(cls, Method) and cls.__module__ == module.__name__ and "name" in cls.__dict__:
             register(cls)
 
 
-def _load() -> None:
-    if "scob" in _found:
+def _register_built_in() -> None:
+    """Register the methods of this package, and Scob, once."""
+    if "scob" in _registered:
         return
     for info in pkgutil.iter_modules(__path__):
-        _collect(importlib.import_module(f"{__name__}.{info.name}"))
-    _collect(importlib.import_module("scob.algorithm.bootstrap"))
+        _register_classes_in(importlib.import_module(f"{__name__}.{info.name}"))
+    _register_classes_in(importlib.import_module("scob.algorithm.bootstrap"))
 
 
 def register_folder(folder: Path) -> None:
-    """Find methods in a folder of your own: every `*.py` file in it."""
+    """Register the methods in every `*.py` file of a folder of your own."""
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder} to look for methods in")
+        raise UserError(f"there is no folder {folder} to load methods from")
     for file in sorted(folder.glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"scob_methods_{file.stem}", file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-        _collect(module)
+        _register_classes_in(module)
 
 
 def names() -> list[str]:
     """The names of all methods."""
-    _load()
-    return sorted(_found)
+    _register_built_in()
+    return sorted(_registered)
 
 
 def section_names() -> list[str]:
-    """The methods whose settings are a section of their own; Scob's are always there."""
+    """The methods whose settings are an optional section. (Scob's section is always there.)"""
     return [name for name in names() if name != "scob"]
 
 
 def find(name: str) -> type[Method]:
     """The method of that name."""
-    _load()
-    if name not in _found:
-        raise UserError(f"there is no method {name!r}.{nearest(name, _found)} Known: {', '.join(names())}")
-    return _found[name]
+    _register_built_in()
+    if name not in _registered:
+        raise UserError(f"there is no method {name!r}.{nearest(name, _registered)} Known: {', '.join(names())}")
+    return _registered[name]
 
 
 def class_for(config: Config) -> type[Method]:
-    """The class that trains a configuration. Contrast of whole images (Tab. 4) has a class of its own."""
+    """The class that trains a configuration; contrast between whole images (Tab. 4) has a class of its own."""
     from scob.methods.image_contrast import KINDS, ImageLevelContrast
 
     return ImageLevelContrast if config.method == "scob" and config.scob.contrast in KINDS else find(config.method)
 
 
 def settings_of(config: Config, name: str) -> Section:
-    """A method's own settings, checked: the section of its name in the configuration."""
+    """A method's own settings, validated: the section of the configuration that has its name."""
     method = find(name)
     if name == "scob":
         return config.scob

@@ -1,4 +1,4 @@
-"""Assume negative: every label that was not observed is taken for absent (Cole et al., CVPR 2021)."""
+"""Assume negative (Cole et al., CVPR 2021): plain BCE that treats every unobserved label as absent."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from scob.algorithm.sampling import Batch
 
 
 class AssumeNegative(LossMethod):
-    """Plain BCE with unknown as absent."""
+    """Plain BCE with unknown labels as absent."""
 
     name: ClassVar[str] = "an"
     title: ClassVar[str] = "Assume negative"

@@ -1,9 +1,8 @@
-"""Assume negative with label smoothing.
+"""Assume negative with label smoothing: unobserved labels count as absent, and all targets are softened.
 
 Elijah Cole, Oisin Mac Aodha, Titouan Lorieul, Pietro Perona, Dan Morris, Nebojsa Jojic: Multi-Label Learning from
-Single Positive Labels, CVPR 2021. BCE against labels that are not quite sure: an observed positive is taken for
-1 - epsilon / 2, everything else for epsilon / 2, with epsilon = 0.1. (The authors' code does not halve its 0.1: that
-would be epsilon = 0.2 here.)
+Single Positive Labels, CVPR 2021. The target is 1 - epsilon / 2 for an observed positive and epsilon / 2 for everything
+else, with epsilon = 0.1. (The authors' code does not halve its 0.1, which would be epsilon = 0.2 here.)
 """
 
 from typing import ClassVar
@@ -20,11 +19,11 @@ from scob.config import Section, setting
 class AnLsSettings(Section):
     """Label smoothing."""
 
-    epsilon: float = setting(0.1, "how much of a label is shared between present and absent", 0.1, ge=0, lt=1)
+    epsilon: float = setting(0.1, "how much targets are softened: a positive becomes 1 - epsilon / 2", 0.1, ge=0, lt=1)
 
 
 class SmoothedAssumeNegative(LossMethod):
-    """BCE with unknown as absent and both ends smoothed."""
+    """BCE with unknown labels as absent and smoothed targets."""
 
     name: ClassVar[str] = "an-ls"
     title: ClassVar[str] = "AN, label smoothing"

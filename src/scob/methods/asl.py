@@ -1,9 +1,9 @@
-"""Asymmetric loss: easy negatives are faded out, and the very easy ones dropped.
+"""Asymmetric loss: easy negatives are down-weighted, and the easiest are ignored.
 
 Tal Ridnik, Emanuel Ben-Baruch, Nadav Zamir, Asaf Noy, Itamar Friedman, Matan Protter, Lihi Zelnik-Manor: Asymmetric
 Loss for Multi-Label Classification, ICCV 2021. Present: (1 - p)^gamma+ * -log p. Absent: with the shifted
-probability q = max(p - m, 0), q^gamma- * -log(1 - q). gamma+ = 0, gamma- = 4, m = 0.05. Unknown counts as absent. The
-gradient passes through both factors, as in the paper's analysis; the authors' script holds the first one fixed.
+probability q = max(p - m, 0), q^gamma- * -log(1 - q). gamma+ = 0, gamma- = 4, m = 0.05. Unknown labels count as absent.
+The gradient flows through both factors, as in the paper's analysis; the authors' script treats the first as a constant.
 """
 
 from typing import ClassVar
@@ -20,8 +20,8 @@ from scob.methods.entries import over_images, present_cost
 class AslSettings(Section):
     """Asymmetric loss."""
 
-    gamma_positive: float = setting(0.0, "focusing of positives", 0.0, ge=0)
-    gamma_negative: float = setting(4.0, "focusing of negatives", 4.0, ge=0)
+    gamma_positive: float = setting(0.0, "focusing exponent of positives", 0.0, ge=0)
+    gamma_negative: float = setting(4.0, "focusing exponent of negatives", 4.0, ge=0)
     shift: float = setting(0.05, "m, the probability below which a negative costs nothing", 0.05, ge=0, lt=1)
 
 

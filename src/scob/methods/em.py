@@ -1,9 +1,9 @@
-"""Entropy maximisation: unknown labels are acknowledged as unknown, and kept undecided.
+"""Entropy maximisation: the predictions of unknown labels are kept undecided instead of pushed towards absent.
 
 Donghao Zhou, Pengfei Chen, Qiong Wang, Guangyong Chen, Pheng-Ann Heng: Acknowledging the Unknown for Multi-label
 Learning with Single Positive Labels, ECCV 2022. Present: -log p. Unknown: minus alpha times the entropy
--p log p - (1 - p) log(1 - p), so that minimising the loss keeps the prediction near one half unless other images
-move it. alpha = 0.2 on VOC (0.1 on COCO and NUS-WIDE, 0.01 on CUB). An observed negative costs -log(1 - p).
+-p log p - (1 - p) log(1 - p), so minimising the loss keeps the prediction near one half unless other images move it.
+alpha = 0.2 on VOC (0.1 on COCO and NUS-WIDE, 0.01 on CUB). An observed negative costs -log(1 - p).
 """
 
 from typing import ClassVar
@@ -36,7 +36,7 @@ def em_entries(logits: Tensor, observed: Tensor, alpha: float) -> Tensor:
 
 
 class EntropyMaximisation(LossMethod):
-    """Positives by cross-entropy, unknown labels by their entropy."""
+    """Cross-entropy for known labels, negative entropy for unknown ones."""
 
     name: ClassVar[str] = "em"
     title: ClassVar[str] = "EM"

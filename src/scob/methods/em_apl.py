@@ -1,12 +1,12 @@
-"""Entropy maximisation with asymmetric pseudo-labelling: of the unknown, only the surest negatives are decided.
+"""Entropy maximisation with asymmetric pseudo-labels: of the unknown labels, the least likely become soft negatives.
 
 Donghao Zhou, Pengfei Chen, Qiong Wang, Guangyong Chen, Pheng-Ann Heng: Acknowledging the Unknown for Multi-label
-Learning with Single Positive Labels, ECCV 2022. After a warm-up with the EM loss, the unknown labels of each class
-with the lowest predictions become pseudo-labels, as many more every epoch as make the share theta in the end; nothing
-becomes a pseudo-positive. A pseudo-label is the prediction q it was made from, stays what it is, and costs
-beta * BCE(p, q); the rest keeps the EM loss. theta = 0.9; alpha, beta and the epochs of warm-up out of 10 are 0.2, 0.02
-and 5 on VOC (COCO: 0.1, 0.9, 5; NUS-WIDE: 0.1, 0.2, 4; CUB: 0.01, 0.4, 3). Ours: predictions are those of the epoch's
-own steps, where the authors go through the training images once more.
+Learning with Single Positive Labels, ECCV 2022. After a warm-up with the EM loss, each epoch turns the unknown labels
+with the lowest predictions of each class into pseudo-labels, an equal number every epoch, until they are a share theta
+of the class's unknown labels; none becomes a pseudo-positive. A pseudo-label is the prediction q at that moment; it
+never changes and costs beta * BCE(p, q). All other labels keep the EM loss. theta = 0.9; alpha, beta and the epochs of
+warm-up out of 10 are 0.2, 0.02 and 5 on VOC (COCO: 0.1, 0.9, 5; NUS-WIDE: 0.1, 0.2, 4; CUB: 0.01, 0.4, 3). Ours:
+predictions are those made in the epoch's own steps; the authors make an extra pass over the training images.
 """
 
 from typing import Any, ClassVar
@@ -28,12 +28,12 @@ class EmAplSettings(EmSettings):
     """Entropy maximisation and asymmetric pseudo-labelling."""
 
     beta: float = setting(0.02, "weight of pseudo-labels", 0.02, ge=0)
-    theta: float = setting(0.9, "share of a class's unknown labels that are negative in the end", 0.9, ge=0, le=1)
+    theta: float = setting(0.9, "share of a class's unknown labels that end up as pseudo-labels", 0.9, ge=0, le=1)
     warm_up: float = setting(0.5, "share of the epochs before the first pseudo-labels", 0.5, ge=0, le=1)
 
 
 class AsymmetricPseudoLabels(Remembering):
-    """EM, and soft pseudo-negatives that come in at a growing pace."""
+    """The EM loss, and soft pseudo-negatives whose number grows with the epochs."""
 
     name: ClassVar[str] = "em-apl"
     title: ClassVar[str] = "EM + APL"
@@ -50,7 +50,7 @@ class AsymmetricPseudoLabels(Remembering):
         self.register_buffer("decided", torch.zeros_like(self.remembered, dtype=torch.bool))
 
     def review(self, epoch: int) -> None:
-        """Each class's least likely undecided labels, as many as the pace allows by now; what is decided stays."""
+        """Decide the least likely labels of each class, up to this epoch's share; earlier decisions stay."""
         s, total = self.settings, self.problem.epochs
         first = max(1, round(s.warm_up * total))
         if epoch < first:
@@ -60,16 +60,16 @@ class AsymmetricPseudoLabels(Remembering):
         unknown[-1] = False
         undecided = unknown & ~self.decided
         rank = torch.where(undecided, self.remembered, torch.inf).argsort(dim=0).argsort(dim=0)
-        taken = undecided & (rank < share * unknown.sum(dim=0) - self.decided.sum(dim=0))
-        self.pseudo.copy_(torch.where(taken, self.remembered.sigmoid(), self.pseudo))
-        self.decided.logical_or_(taken)
+        selected = undecided & (rank < share * unknown.sum(dim=0) - self.decided.sum(dim=0))
+        self.pseudo.copy_(torch.where(selected, self.remembered.sigmoid(), self.pseudo))
+        self.decided.logical_or_(selected)
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         s = self.settings
         decided, q = self.decided[batch.rows], self.pseudo[batch.rows]
         cross = q * present_cost(logits) + (1 - q) * absent_cost(logits)
-        rest = em_entries(logits, observed, s.alpha)
+        undecided = em_entries(logits, observed, s.alpha)
         return {
-            "entropy": over_images(torch.where(decided, 0.0, rest), batch.weight),
+            "entropy": over_images(torch.where(decided, 0.0, undecided), batch.weight),
             "pseudo": over_images(torch.where(decided, s.beta * cross, 0.0), batch.weight),
         }

@@ -1,4 +1,4 @@
-"""What most losses here are made of: the cost of calling one entry (an image and a class) present or absent."""
+"""What most losses are made of: the cost of calling one entry (an image and a class) present or absent."""
 
 import torch.nn.functional as F
 from torch import Tensor

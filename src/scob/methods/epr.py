@@ -1,8 +1,8 @@
-"""Expected positive regularisation: only observed labels are fitted; how many there should be keeps the rest in check.
+"""Expected positive regularisation: fit the observed labels, and keep the number of predicted positives near k.
 
 Elijah Cole, Oisin Mac Aodha, Titouan Lorieul, Pietro Perona, Dan Morris, Nebojsa Jojic: Multi-Label Learning from
 Single Positive Labels, CVPR 2021. BCE over observed labels (divided by L) plus lambda * ((k-hat - k) / L)^2, where
-k-hat is the mean number of predicted positives an image in the batch and k the number expected (`labels.k`).
+k-hat is the mean number of predicted positives per image in the batch and k the expected number (`labels.k`).
 """
 
 from typing import ClassVar
@@ -32,7 +32,7 @@ class ExpectedPositives(LossMethod):
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         p, share = logits.sigmoid(), self.share(batch)
-        # As in Eq. 11, every process computes the whole constraint, and its gradient reaches its own images.
+        # As in Eq. 11, every process computes the constraint of the whole batch; the gradient reaches its own images.
         constraint = expected_positive_loss(expected_positives(p, share), self.problem.k, p.shape[1])
         return {
             "observed": bce_observed(p, observed, batch.weight),

@@ -1,4 +1,4 @@
-"""Full labels: the ceiling. The only method that is given every label of the training images."""
+"""Full labels, the upper bound: the only method that is given every label of the training images."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from scob.algorithm.sampling import Batch
 
 
 class FullLabels(LossMethod):
-    """Plain BCE with every label known; an entry the data set itself does not know is left out."""
+    """Plain BCE with every label known; entries that the data set itself leaves unknown have no gradient."""
 
     name: ClassVar[str] = "full"
     title: ClassVar[str] = "Full labels"

@@ -1,9 +1,9 @@
-"""Hill loss: a negative that looks very much like a positive costs less again, because it may well be one.
+"""Hill loss: a negative that is predicted with high confidence costs less again, because it may be a missing positive.
 
 Youcai Zhang, Yuhao Cheng, Xinyu Huang, Fei Wen, Rui Feng, Yaqian Li, Yandong Guo: Simple and Robust Loss Design for
 Multi-Label Learning with Missing Labels, arXiv 2021. Present, the focal margin loss: with p_m = sigmoid(x - m),
-(1 - p_m)^gamma * -log p_m. Absent (and unknown): (lambda - p) * p^2, the squared error re-weighted, whose gradient
-falls off towards p = 1. lambda = 1.5, m = 1, gamma = 2.
+(1 - p_m)^gamma * -log p_m. Absent and unknown: (lambda - p) * p^2, a re-weighted squared error whose gradient falls
+off towards p = 1. lambda = 1.5, m = 1, gamma = 2.
 """
 
 from typing import ClassVar
@@ -20,9 +20,9 @@ from scob.methods.entries import over_images, present_cost
 class HillSettings(Section):
     """Hill loss."""
 
-    height: float = setting(1.5, "lambda, where the hill ends", 1.5, ge=1)
-    margin: float = setting(1.0, "m, what is taken off a positive's logit", 1.0, ge=0)
-    gamma: float = setting(2.0, "focusing of positives", 2.0, ge=0)
+    height: float = setting(1.5, "lambda in (lambda - p) * p^2, the cost of a negative", 1.5, ge=1)
+    margin: float = setting(1.0, "m, subtracted from a positive's logit", 1.0, ge=0)
+    gamma: float = setting(2.0, "focusing exponent of positives", 2.0, ge=0)
 
 
 def focal_margin(logits: Tensor, margin: float, gamma: float) -> Tensor:
@@ -32,7 +32,7 @@ def focal_margin(logits: Tensor, margin: float, gamma: float) -> Tensor:
 
 
 class Hill(LossMethod):
-    """Focal margin loss for positives, a hill for the rest."""
+    """Focal margin loss for positives, Hill loss for everything else."""
 
     name: ClassVar[str] = "hill"
     title: ClassVar[str] = "Hill"

@@ -1,6 +1,6 @@
-"""Contrast of whole images by two views of each: BYOL, MoCo and SimCLR, as Tab. 4 adds them to the baseline.
+"""Contrast between whole images: BYOL, MoCo and SimCLR on two views of each, as Tab. 4 adds them to the baseline.
 
-It takes the place of Scob where `scob.contrast` is byol, moco or simclr.
+`ImageLevelContrast` replaces `Scob` when `scob.contrast` is byol, moco or simclr.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def nt_xent(first: Tensor, second: Tensor, tau: float, weight: Tensor | None = N
 
 
 class ImageContrast(nn.Module):
-    """Projector, predictor, target and queue of one of the three, as a module so that a checkpoint holds them."""
+    """Projector, predictor, target and queue of one kind of contrast; a module, so that checkpoints include them."""
 
     queue: Tensor
     filled: Tensor
@@ -73,7 +73,7 @@ class ImageContrast(nn.Module):
 
     @torch.no_grad()
     def follow(self, network: Network, keys: Tensor, gather: Callable[[Tensor], Tensor]) -> None:
-        """Eq. 13 for the target. MoCo's queue takes this step's keys and drops the oldest."""
+        """Eq. 13 for the target. MoCo's queue takes this step's keys and drops its oldest."""
         self.target.follow(network, self.projector, self.momentum)
         if self.kind == "moco":
             keys = gather(keys)

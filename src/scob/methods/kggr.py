@@ -1,10 +1,10 @@
-"""KGGR: knowledge of which classes keep company guides the features and the classifiers, each by its own graph.
+"""KGGR: co-occurrence guides the class features and the classifiers, each through a graph of its own.
 
 Tianshui Chen, Liang Lin, Riquan Chen, Xiaolu Hui, Hefeng Wu: Knowledge-Guided Multi-Label Few-Shot Learning for
-General Image Recognition, TPAMI 2022. The features of the classes are those of SSGRL. A second gated graph network
-over the same P(c' | c) runs between the classes' classifier weights, so that a class with few examples learns from
-its company; what comes out of it classifies. No code of the authors' was found: the paper's values below are those
-of SSGRL, and how the second graph is read out is ours.
+General Image Recognition, TPAMI 2022. The class features are those of SSGRL. A second gated graph network over the same
+P(c' | c) connects the classifier weights, so that a class with few examples learns from the classes it occurs with; its
+output classifies. We found no code by the authors: the paper's values below are those of SSGRL, and how the second
+graph is read out is ours.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from scob.methods.structure import GatedGraph, PerClass, Structured, StructuredH
 
 
 class KggrSettings(StructureSettings):
-    """Two graphs."""
+    """Features for every class, and two graphs."""
 
     classifier_steps: int = setting(
-        3, "rounds of propagation between classifiers; 0: none; the paper's could not be checked", None, ge=0
+        3, "rounds of propagation between classifiers; 0: none; the paper's value could not be checked", None, ge=0
     )
 
 
 class GuidedClassifier(PerClass):
-    """Classifier weights that have heard of each other: (B, L, D) -> (B, L)."""
+    """Classifier weights that exchange messages over the graph: (B, L, D) -> (B, L)."""
 
     def __init__(self, adjacency: Tensor, dimension: int, steps: int) -> None:
         super().__init__(len(adjacency), dimension)
@@ -36,14 +36,14 @@ class GuidedClassifier(PerClass):
 
 
 class GuidedHead(StructuredHead):
-    """The structured head, with guided classifiers after it."""
+    """The structured head, followed by guided classifiers."""
 
     def classifier_for(self, classes: int) -> nn.Module:
         return GuidedClassifier(self.graph.adjacency, self.dimension, int(self.recipe["classifier_steps"]))
 
 
 class Kggr(Structured):
-    """Partial BCE with a graph between features and a graph between classifiers."""
+    """Partial BCE with one graph between features and one between classifiers."""
 
     name: ClassVar[str] = "kggr"
     title: ClassVar[str] = "KGGR"

@@ -1,12 +1,13 @@
-"""Large loss matters: of the labels assumed absent, those that cost most are likely missing positives.
+"""Large loss matters: unknown labels whose loss as negatives is the largest are rejected or made positive.
 
 Youngwook Kim, Jae Myung Kim, Zeynep Akata, Jungwoo Lee: Large Loss Matters in Weakly Supervised Multi-Label
-Classification, CVPR 2022. BCE with unknown as absent; in epoch t (from 1) the (t - 1) * delta percent of the
-batch's unknown labels with the largest loss are rejected (LL-R: they count nothing), corrected for this step (LL-Ct:
-they count as positives), or, delta percent each epoch from the second on, made positive for good (LL-Cp). A share of a
-batch is rounded up, as the authors' code does: at delta = 0.2 a batch of 16 images and 20 classes owes 0.6 labels, and
-rounding down would leave LL-Cp nothing to do. The authors choose delta from 0.1 to 0.5; which one they report for which
-data set could not be checked.
+Classification, CVPR 2022. BCE with unknown labels as absent; those with the largest loss are probably missing
+positives. In epoch t (from 1), the (t - 1) * delta percent of the batch's unknown labels with the largest loss are
+rejected (LL-R: they cost nothing) or corrected for this step (LL-Ct: they count as positives); LL-Cp makes delta
+percent positive for good in each epoch from the second on. The number of labels in a batch is rounded up, as in the
+authors' code: at delta = 0.2, a batch of 16 images and 20 classes calls for 0.6 labels, and rounding down would leave
+LL-Cp nothing to do. The authors choose delta from 0.1 to 0.5; which value they report for which data set could not be
+checked.
 """
 
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ class LargeLossSettings(Section):
 
     delta: float = setting(
         0.2,
-        "percent of the unknown labels by which the share grows each epoch; the authors' range: 0.1 to 0.5",
+        "percent of the unknown labels that are added each epoch; the authors use 0.1 to 0.5",
         None,
         ge=0,
     )
@@ -37,36 +38,36 @@ def largest(cost: Tensor, eligible: Tensor, share: float) -> Tensor:
     """The eligible entries whose cost is among the largest `share` (rounded up): (B, L), (B, L) bool -> bool."""
     ordered = torch.where(eligible, cost, -torch.inf).flatten().sort(descending=True).values
     exact = eligible.sum() * min(1.0, share)
-    place = (exact - 1e-4).ceil().long().clamp(min=0, max=ordered.numel() - 1)  # 5 * 0.6 may be a little more than 3
-    return eligible & (cost > ordered[place])
+    rank = (exact - 1e-4).ceil().long().clamp(min=0, max=ordered.numel() - 1)  # 5 * 0.6 may come out slightly above 3
+    return eligible & (cost > ordered[rank])
 
 
 class LargeLoss(LossMethod):
-    """What the three have in common: which entries are suspected."""
+    """What the three variants share: which entries are suspected to be missing positives."""
 
     Settings: ClassVar[type[Section]] = LargeLossSettings
     settings: LargeLossSettings
 
     def suspected(self, logits: Tensor, observed: Tensor, batch: Batch) -> Tensor:
-        """Unknown labels with the largest losses of the (local) batch, (B, L) bool."""
+        """The unknown labels with the largest losses in this process's batch, (B, L) bool."""
         eligible = (observed == 0) & (batch.weight > 0)[:, None]
         return largest(absent_cost(logits.detach()), eligible, batch.epoch * self.settings.delta / 100)
 
 
 class LargeLossRejection(LargeLoss):
-    """LL-R."""
+    """LL-R: suspected entries cost nothing."""
 
     name: ClassVar[str] = "ll-r"
     title: ClassVar[str] = "LL-R"
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         entries = torch.where(observed == 1, present_cost(logits), absent_cost(logits))
-        kept = torch.where(self.suspected(logits, observed, batch), 0.0, entries)
-        return {"bce": over_images(kept, batch.weight)}
+        trusted = torch.where(self.suspected(logits, observed, batch), 0.0, entries)
+        return {"bce": over_images(trusted, batch.weight)}
 
 
 class LargeLossTemporary(LargeLoss):
-    """LL-Ct."""
+    """LL-Ct: suspected entries count as positives in this step."""
 
     name: ClassVar[str] = "ll-ct"
     title: ClassVar[str] = "LL-Ct"
@@ -78,7 +79,7 @@ class LargeLossTemporary(LargeLoss):
 
 
 class LargeLossPermanent(LargeLoss):
-    """LL-Cp."""
+    """LL-Cp: suspected entries become positives for good."""
 
     name: ClassVar[str] = "ll-cp"
     title: ClassVar[str] = "LL-Cp"

@@ -1,6 +1,6 @@
-"""Methods that look back: the last answer to every training image, gone through once an epoch.
+"""Base class of methods that keep the last logits of every training image and review them once per epoch.
 
-What is remembered is a buffer, and the review falls on an epoch's first step: a resumed run makes the same one.
+The logits are a buffer and the review happens in an epoch's first step, so a resumed run makes the same review.
 """
 
 from typing import Any
@@ -29,17 +29,13 @@ class Remembering(LossMethod):
         )
 
     def review(self, epoch: int) -> None:
-        """Draw conclusions from `remembered` (N + 1, L), the logits of the epoch before; the last row is padding."""
-
-    def logits_of_step(self, batch: Batch) -> Tensor:
-        """The answers to the batch's images, (B, L)."""
-        return self.logits(self.clean_features(batch))
+        """Update labels from `remembered` (N + 1, L), the logits of the epoch before; the last row is padding."""
 
     def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         if batch.epoch and batch.step == batch.epoch * self.problem.steps_per_epoch:
             with torch.no_grad():
                 self.review(batch.epoch)
-        logits = self.logits_of_step(batch)
+        logits = self.logits(self.clean_features(batch))
         terms = self.losses(logits, self.observed(batch), batch)
         optimiser.step(torch.stack(list(terms.values())).sum())
         gather = self.problem.processes.gather

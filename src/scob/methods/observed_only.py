@@ -1,7 +1,7 @@
-"""Observed labels only: unknown entries do not count at all. The simplest thing to do with partial labels.
+"""Observed labels only: BCE that ignores every unknown label, the simplest use of partial labels.
 
-Cole et al. (CVPR 2021) call it ignoring the unobserved. With single positives it has nothing to learn 'absent' from; it
-is here to show how much that costs.
+Cole et al. (CVPR 2021) call this ignoring the unobserved. Single positives give it no negatives to learn from; it is
+here to show how much that costs.
 """
 
 from typing import ClassVar

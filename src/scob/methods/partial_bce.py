@@ -1,4 +1,4 @@
-"""Partial BCE: cross-entropy over known labels, scaled up by how few of an image's labels are known.
+"""Partial BCE: cross-entropy over known labels, scaled up for images with few known labels.
 
 Thibaut Durand, Nazanin Mehrasa, Greg Mori: Learning a Deep ConvNet for Multi-label Classification with Partial
 Labels, CVPR 2019. g(s) / L times the sum of the BCE of known labels, where s is the image's share of known labels
@@ -20,7 +20,7 @@ class PartialBceSettings(Section):
 
     alpha: float = setting(-4.45, "slope of the normalisation g", -4.45)
     beta: float = setting(5.45, "offset of the normalisation g", 5.45)
-    gamma: float = setting(1.0, "power of the share of known labels", 1.0)
+    gamma: float = setting(1.0, "exponent of the share of known labels", 1.0)
 
 
 def partial_bce(

@@ -1,4 +1,4 @@
-"""ROLE: regularised online label estimation (Cole et al., CVPR 2021), the paper's baseline; its L_class (Eq. 11-12)."""
+"""ROLE (Cole et al., CVPR 2021), the paper's baseline: predictions and label estimates teach each other (Eq. 11-12)."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from scob.algorithm.sampling import Batch
 
 
 class Role(LabelEstimation):
-    """L_class and nothing else."""
+    """L_class alone."""
 
     name: ClassVar[str] = "role"
     title: ClassVar[str] = "ROLE"

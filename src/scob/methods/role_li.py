@@ -1,10 +1,10 @@
-"""ROLE with linear initialisation: first a linear classifier on the backbone's features, then all the rest.
+"""ROLE with linear initialisation: a linear classifier on the backbone's features learns first, then everything.
 
 Elijah Cole, Oisin Mac Aodha, Titouan Lorieul, Pietro Perona, Dan Morris, Nebojsa Jojic: Multi-Label Learning from
-Single Positive Labels, CVPR 2021. In the first phase nothing but a linear classifier on the mean of stage 4 (and the
-label estimates) learns; in the second the backbone, unless it is frozen, and the head learn with them, from where
-the first one ended: the head's part of the classifier starts at zero. With `model.head=linear` and a frozen backbone
-the two phases are the same, and so is the method: ROLE.
+Single Positive Labels, CVPR 2021. In the first phase, only a linear classifier on the mean of stage 4 and the label
+estimates learn. In the second, the head and the backbone (unless it is frozen) learn with them, starting from where the
+first phase ended: the part of the classifier that reads the head starts at zero. With `model.head=linear` and a frozen
+backbone the two phases are the same, and the method is ROLE.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ class RoleLiSettings(Section):
     """Linear initialisation."""
 
     linear: float = setting(
-        0.5, "share of the epochs in which only a linear classifier learns; the authors': 25 of 35", 0.714, ge=0, le=1
+        0.5, "share of the epochs that train only the linear classifier; the authors use 25 of 35", 0.714, ge=0, le=1
     )
 
 
 class LinearFirstHead(nn.Module):
-    """A common head beside the mean of stage 4; while it is closed only the mean is seen: -> (B, E + C)."""
+    """A common head next to the mean of stage 4; while `closed`, the head's part is zero: -> (B, E + C)."""
 
     def __init__(self, channels: tuple[int, int], grids: Grids, settings: ModelSettings) -> None:
         super().__init__()
@@ -40,11 +40,11 @@ class LinearFirstHead(nn.Module):
         self.closed = False
 
     def classifier_for(self, classes: int) -> nn.Linear:
-        """A classifier that does not listen to the inner head yet."""
-        made = nn.Linear(self.dimension, classes)
+        """A classifier whose weights on the inner head start at zero."""
+        classifier = nn.Linear(self.dimension, classes)
         with torch.no_grad():
-            made.weight[:, : self.inner.dimension] = 0
-        return made
+            classifier.weight[:, : self.inner.dimension] = 0
+        return classifier
 
     def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
         mean = pool(features[1], keep)
@@ -70,15 +70,15 @@ class LinearInitialisedRole(Role):
         return LinearFirstHead(channels, grids, ModelSettings.model_validate(recipe["model"]))
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
-        found = super().groups()
+        groups = super().groups()
         inner = getattr(self.network.head, "inner", None)
         if isinstance(inner, SmtHead):
-            mine = list(inner.parameters())
-            found["smt"], found["other"] = mine, list(self.network.classifier.parameters())
-        return found
+            groups["smt"] = list(inner.parameters())
+            groups["other"] = list(self.network.classifier.parameters())
+        return groups
 
     def linear(self, epoch: int) -> bool:
-        """Whether the epoch is one of the first phase."""
+        """Whether the epoch belongs to the first phase."""
         return epoch < self.settings.linear * self.problem.epochs
 
     def phase(self, epoch: int) -> str:

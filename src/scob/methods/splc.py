@@ -1,10 +1,10 @@
-"""Self-paced loss correction: a label that is missing but predicted with confidence is taken for a positive.
+"""Self-paced loss correction: an unknown label that is predicted with confidence counts as positive.
 
 Youcai Zhang, Yuhao Cheng, Xinyu Huang, Fei Wen, Rui Feng, Yaqian Li, Yandong Guo: Simple and Robust Loss Design for
 Multi-Label Learning with Missing Labels, arXiv 2021. Present: the focal margin loss. Unknown: p^gamma * -log(1 - p)
-while p <= tau, the loss of a positive beyond; the correction begins after the first epoch. tau = 0.6, m = 1,
-gamma = 2. A corrected label has the margin of any positive, as the formula says; the authors' code leaves it off there.
-An observed negative is never corrected.
+while p <= tau, the loss of a positive above; the correction begins after the first epoch. tau = 0.6, m = 1, gamma = 2.
+A corrected label has the margin of any positive, as in the formula; the authors' code omits the margin there. An
+observed negative is never corrected.
 """
 
 from typing import ClassVar
@@ -22,14 +22,14 @@ from scob.methods.hill import focal_margin
 class SplcSettings(Section):
     """Self-paced loss correction."""
 
-    tau: float = setting(0.6, "probability beyond which an unknown label is taken for present", 0.6, gt=0, le=1)
-    margin: float = setting(1.0, "m, what is taken off a positive's logit", 1.0, ge=0)
-    gamma: float = setting(2.0, "focusing of positives and negatives", 2.0, ge=0)
-    begin: int = setting(1, "the first epoch (counted from 0) that corrects", 1, ge=0)
+    tau: float = setting(0.6, "probability above which an unknown label counts as present", 0.6, gt=0, le=1)
+    margin: float = setting(1.0, "m, subtracted from a positive's logit", 1.0, ge=0)
+    gamma: float = setting(2.0, "focusing exponent of positives and negatives", 2.0, ge=0)
+    begin: int = setting(1, "first epoch (counted from 0) with corrections", 1, ge=0)
 
 
 class SelfPacedCorrection(LossMethod):
-    """Focal margin loss whose unknown labels turn positive once they are predicted so."""
+    """Focal margin loss in which unknown labels become positive once they are predicted with confidence."""
 
     name: ClassVar[str] = "splc"
     title: ClassVar[str] = "SPLC"

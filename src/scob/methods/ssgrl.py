@@ -1,10 +1,10 @@
-"""SSGRL: every class gathers its own feature from the image, and the features hear each other over a graph.
+"""SSGRL: each class attends to its own cells of the image, and the class features interact over a graph.
 
 Tianshui Chen, Muxin Xu, Xiaolu Hui, Hefeng Wu, Liang Lin: Learning Semantic-Specific Graph Representation for
 Multi-Label Image Recognition, ICCV 2019. Semantic decoupling: the attention of class c at a cell is a linear map of
-tanh(U f * V x_c), where f is the cell and x_c the class's vector; a softmax over the cells; the mean of the cells
-under it. Semantic interaction: three rounds of a gated graph network over P(c' | c). Each class then has its own
-linear classifier. With partial labels it is trained by partial BCE. Ours: class features are reduced to `hidden`.
+tanh(U f * V x_c), where f is the cell and x_c the class's vector; a softmax over the cells weights their mean. Semantic
+interaction: three rounds of a gated graph network over P(c' | c). Each class then has its own linear classifier. With
+partial labels it is trained by partial BCE. Ours: class features are reduced to `hidden` dimensions.
 """
 
 from typing import ClassVar

@@ -1,16 +1,17 @@
-"""SST: unknown labels are completed from the same image (what goes with what it shows) and from other images.
+"""SST: unknown labels are completed from co-occurrence within the image and from similar images.
 
 Tianshui Chen, Tao Pu, Hefeng Wu, Yuan Xie, Liang Lin: Structured Semantic Transfer for Multi-Label Recognition with
-Partial Labels, AAAI 2022. On the features of SSGRL. Within an image: a small network reads the features of two
-classes and says how likely the second is there given the first; it learns from pairs of known labels (BCE), and an
-unknown label turns positive when the mean over the known positives passes theta. Across images: the cosine between
-two images' features of one class is drawn to 1 where both have it, to -1 where one has it and one does not; an
-unknown label turns positive when its mean cosine to images that have it passes theta. Both begin after a warm-up of 5
-epochs out of 20, at theta = 0.95, which falls by 0.025 an epoch to 0.75; each set of completed labels, with the known
-ones, makes one more BCE. Values are those of the authors' code. Ours: P(d | c) comes from one network for all pairs and
-learns from known pairs by BCE (theirs: own weights for every unordered pair, the asymmetric loss with gamma 2 and 1,
-unknown as absent); positives to compare with are the batch's (theirs: the last 100 of each class); the similarity loss
-is the mean over all pairs of a positive (theirs draws some, and parts two negatives too).
+Partial Labels, AAAI 2022. It uses the features of SSGRL. Within an image: a small network reads the features of two
+classes and predicts how likely the second is present given the first. It learns from pairs of known labels (BCE), and
+an unknown label becomes positive when the mean over the known positives reaches theta. Across images: the cosine
+between two images' features of one class is drawn to 1 if both have it and to -1 if one has it and one lacks it; an
+unknown label becomes positive when its mean cosine to the images that have it reaches theta. Both begin after a warm-up
+of 5 of 20 epochs, at theta = 0.95, which falls by 0.025 per epoch to 0.75. Each set of completed labels, together with
+the known ones, adds one more BCE. Values are those of the authors' code. Ours: P(d | c) comes from one network for all
+pairs and learns from known pairs by BCE (theirs: separate weights for each unordered pair, the asymmetric loss with
+gamma 2 and 1, unknown labels as absent); the positives to compare with are those of the batch (theirs: the last 100 of
+each class); the similarity loss is the mean over all pairs with a positive (theirs samples pairs and also pushes two
+negatives apart).
 """
 
 import math
@@ -35,17 +36,19 @@ class SstSettings(SmallStructureSettings):
 
     intra: bool = setting(True, "complete labels from the same image")
     cross: bool = setting(True, "complete labels from other images of the batch")
-    theta_intra: float = setting(0.95, "mean co-occurrence from which an unknown label is positive", 0.95, ge=0, le=1)
-    theta_cross: float = setting(0.95, "mean cosine from which an unknown label is positive", 0.95, ge=-1, le=1)
-    theta_fall: float = setting(0.025, "what both thresholds lose every epoch after the warm-up", 0.025, ge=0)
-    theta_least: float = setting(0.75, "where they stop falling", 0.75, ge=-1, le=1)
+    theta_intra: float = setting(
+        0.95, "mean co-occurrence from which an unknown label becomes positive", 0.95, ge=0, le=1
+    )
+    theta_cross: float = setting(0.95, "mean cosine from which an unknown label becomes positive", 0.95, ge=-1, le=1)
+    theta_fall: float = setting(0.025, "how much both thresholds fall per epoch after the warm-up", 0.025, ge=0)
+    theta_least: float = setting(0.75, "where both thresholds stop falling", 0.75, ge=-1, le=1)
     lambda_intra: float = setting(10.0, "weight of the co-occurrence loss", 10.0, ge=0)
     lambda_cross: float = setting(0.05, "weight of the similarity loss", 0.05, ge=0)
     warm_up: float = setting(0.25, "share of the epochs before labels are completed", 0.25, ge=0, le=1)
 
 
 class Occurrence(nn.Module):
-    """How likely class d is in an image given that c is, from the image's features of both: (B, L, D) -> (B, L, L)."""
+    """How likely class d is present given that c is, from the image's features of both: (B, L, D) -> (B, L, L)."""
 
     def __init__(self, dimension: int, joint: int) -> None:
         super().__init__()
@@ -53,29 +56,29 @@ class Occurrence(nn.Module):
         self.score = nn.Linear(joint, 1)
 
     def forward(self, nodes: Tensor) -> Tensor:
-        """Logits; row c, column d."""
+        """Logits: row c, column d."""
         both = F.relu(self.given(nodes)[:, :, None] + self.asked(nodes)[:, None])
         return self.score(both)[..., 0]  # type: ignore[no-any-return]
 
 
-def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
-    """Mean of the chosen values; 0 where none is."""
-    return (values * chosen).sum() / chosen.sum().clamp(min=1)
+def mean_over(values: Tensor, selected: Tensor) -> Tensor:
+    """Mean of the selected values; 0 if there are none."""
+    return (values * selected).sum() / selected.sum().clamp(min=1)
 
 
 def occurrence_loss(logits: Tensor, observed: Tensor) -> Tensor:
     """BCE of P(d | c) for known pairs with c present, as a mean over all pairs: (B, L, L), (B, L) -> a scalar.
 
-    The mean of the known pairs alone, at lambda = 10, leaves the features no room for the classes (20 mAP less).
+    A mean over the known pairs alone, at lambda = 10, dominates the features and costs 20 mAP.
     """
-    apart = ~torch.eye(observed.shape[1], dtype=torch.bool, device=observed.device)
-    pairs = (observed == 1)[:, :, None] & (observed != 0)[:, None] & apart
+    distinct = ~torch.eye(observed.shape[1], dtype=torch.bool, device=observed.device)
+    pairs = (observed == 1)[:, :, None] & (observed != 0)[:, None] & distinct
     cost = torch.where((observed == 1)[:, None], present_cost(logits), absent_cost(logits))
-    return (cost * pairs).sum() / (len(observed) * apart.sum()).clamp(min=1)
+    return (cost * pairs).sum() / (len(observed) * distinct.sum()).clamp(min=1)
 
 
 def similarity_loss(similar: Tensor, observed: Tensor) -> Tensor:
-    """1 - s for two images that both have the class, 1 + s where one does and one does not: (L, B, B), (B, L)."""
+    """1 - s if both images have the class, 1 + s if one has it and one lacks it: (L, B, B), (B, L) -> a scalar."""
     has, lacks = (observed == 1).T, (observed == -1).T
     others = ~torch.eye(len(observed), dtype=torch.bool, device=observed.device)
     same = has[:, :, None] & has[:, None] & others
@@ -90,14 +93,14 @@ def similarities(nodes: Tensor) -> Tensor:
 
 
 def from_image(logits: Tensor, observed: Tensor, theta: float) -> Tensor:
-    """Unknown labels that go with the known ones: (B, L) bool."""
+    """Unknown labels that are likely given the known ones: (B, L) bool."""
     has = (observed == 1).float()
     mean = torch.einsum("bc,bcd->bd", has, logits.sigmoid()) / has.sum(dim=1, keepdim=True).clamp(min=1)
     return (observed == 0) & (mean >= theta) & (has.sum(dim=1, keepdim=True) > 0)
 
 
 def from_others(similar: Tensor, observed: Tensor, theta: float) -> Tensor:
-    """Unknown labels whose feature looks like that of the images which have it: (B, L) bool."""
+    """Unknown labels whose features resemble those of the images that have the label: (B, L) bool."""
     has = (observed == 1).float()
     mean = torch.einsum("cnm,mc->nc", similar, has) / has.sum(dim=0).clamp(min=1)
     return (observed == 0) & (mean >= theta) & (has.sum(dim=0) > 0)
@@ -117,16 +120,16 @@ class Sst(Structured):
         self.occurrence = Occurrence(self.head.dimension, int(self.head.recipe["joint"]))
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
-        found = super().groups()
-        return {**found, "other": [*found["other"], *self.occurrence.parameters()]}
+        groups = super().groups()
+        return {**groups, "other": [*groups["other"], *self.occurrence.parameters()]}
 
     def fallen(self, epoch: int) -> float | None:
-        """What the thresholds have lost by this epoch; None while nothing is completed."""
+        """How far the thresholds have fallen by this epoch; None during the warm-up."""
         first = math.ceil(self.settings.warm_up * self.problem.epochs)
         return self.settings.theta_fall * (epoch - first) if epoch >= first else None
 
     def threshold(self, start: float, fallen: float) -> float:
-        """A threshold that has fallen so far, but not below the least one (one that starts lower stays)."""
+        """The threshold after that fall, but not below `theta_least` (a threshold that starts lower stays)."""
         least: float = self.settings.theta_least
         return max(min(start, least), start - fallen)
 
@@ -146,14 +149,14 @@ class Sst(Structured):
             pairs = self.occurrence(nodes).float()
             named["occurrence"] = s.lambda_intra * share * occurrence_loss(pairs, observed)
             if fallen is not None:
-                found = from_image(pairs.detach(), observed, self.threshold(s.theta_intra, fallen))
-                named["intra"] = partial_bce(logits, torch.where(found, 1, observed), batch.weight, s)
+                completed = from_image(pairs.detach(), observed, self.threshold(s.theta_intra, fallen))
+                named["intra"] = partial_bce(logits, torch.where(completed, 1, observed), batch.weight, s)
         if s.cross:
             similar = similarities(nodes)
             named["similarity"] = s.lambda_cross * share * similarity_loss(similar, observed)
             if fallen is not None:
-                found = from_others(similar.detach(), observed, self.threshold(s.theta_cross, fallen))
-                named["cross"] = partial_bce(logits, torch.where(found, 1, observed), batch.weight, s)
+                completed = from_others(similar.detach(), observed, self.threshold(s.theta_cross, fallen))
+                named["cross"] = partial_bce(logits, torch.where(completed, 1, observed), batch.weight, s)
         return named
 
     def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:

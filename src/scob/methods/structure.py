@@ -1,7 +1,7 @@
-"""What the structured methods share: a feature for every class of an image, and a graph over the classes.
+"""The base of the structured methods: a feature for each class of an image, and a graph over the classes.
 
-Tianshui Chen, Muxin Xu, Xiaolu Hui, Hefeng Wu, Liang Lin: Learning Semantic-Specific Graph Representation for
-Multi-Label Image Recognition, ICCV 2019, is where both come from; its successors KGGR, SST and SARB build on them.
+Both come from Tianshui Chen, Muxin Xu, Xiaolu Hui, Hefeng Wu, Liang Lin: Learning Semantic-Specific Graph
+Representation for Multi-Label Image Recognition (SSGRL), ICCV 2019. KGGR, SST and SARB build on them.
 """
 
 from collections.abc import Mapping
@@ -14,35 +14,35 @@ from torch import Tensor, nn
 from scob.config import Config, Section, setting
 from scob.labels import Labels
 from scob.methods.partial_bce import PartialBce, PartialBceSettings
-from scob.methods.semantics import company, read_vectors
+from scob.methods.semantics import co_occurrence, read_vectors
 from scob.model.backbone import Features
 from scob.model.heads import Grids, Keep
 
 
 class SemanticSettings(PartialBceSettings):
-    """What a method that reasons about classes needs to know of them."""
+    """What a method that reasons about classes needs to know about them."""
 
-    vectors: str = setting("", "file of a word vector or text embedding per class; empty: learned", "GloVe, 300")
+    vectors: str = setting("", "file with a word vector or text embedding per class; empty: learned", "GloVe, 300")
     vector_size: int = setting(300, "dimension of learned class vectors", 300, ge=1)
 
 
 class StructureSettings(SemanticSettings):
-    """Features for every class, and a graph between them."""
+    """A feature for each class, and a graph between the classes."""
 
-    joint: int = setting(0, "dimension of the joint space of cells and classes; 0: 2 model.width", 1024, ge=0)
-    hidden: int = setting(0, "dimension of a class's feature; 0: 2 model.width", 2048, ge=0)
+    joint: int = setting(0, "dimension of the joint space of cells and classes; 0: twice model.width", 1024, ge=0)
+    hidden: int = setting(0, "dimension of a class's feature; 0: twice model.width", 2048, ge=0)
     steps: int = setting(3, "rounds of propagation over the graph; 0: none", 3, ge=0)
 
 
 class SmallStructureSettings(StructureSettings):
-    """The same at the sizes of SST and SARB."""
+    """The same with the sizes of SST and SARB."""
 
-    joint: int = setting(0, "dimension of the joint space of cells and classes; 0: 2 model.width", 512, ge=0)
-    hidden: int = setting(0, "dimension of a class's feature; 0: 2 model.width", 1024, ge=0)
+    joint: int = setting(0, "dimension of the joint space of cells and classes; 0: twice model.width", 512, ge=0)
+    hidden: int = setting(0, "dimension of a class's feature; 0: twice model.width", 1024, ge=0)
 
 
 class GatedGraph(nn.Module):
-    """Nodes that hear their neighbours, both ways along the edges, through a gated recurrent unit."""
+    """A gated graph network: nodes receive messages in both directions of the edges."""
 
     adjacency: Tensor
 
@@ -54,16 +54,16 @@ class GatedGraph(nn.Module):
         self.output = nn.Linear(2 * dimension, dimension)
 
     def forward(self, nodes: Tensor) -> Tensor:
-        """(..., L, D) -> (..., L, D): after the propagation, read together with what they were before."""
+        """(..., L, D) -> (..., L, D), read from the nodes after and before the propagation together."""
         state = nodes
         for _ in range(self.steps):
-            heard = torch.cat((self.adjacency @ state, self.adjacency.T @ state), dim=-1)
-            state = self.cell(heard.flatten(0, -2), state.flatten(0, -2)).view_as(state)
+            messages = torch.cat((self.adjacency @ state, self.adjacency.T @ state), dim=-1)
+            state = self.cell(messages.flatten(0, -2), state.flatten(0, -2)).view_as(state)
         return torch.tanh(self.output(torch.cat((state, nodes), dim=-1)))
 
 
 class PerClass(nn.Module):
-    """Each class has its own feature and its own weights: (B, L, D) -> (B, L)."""
+    """A linear classifier per class, on that class's own feature: (B, L, D) -> (B, L)."""
 
     def __init__(self, classes: int, dimension: int) -> None:
         super().__init__()
@@ -76,12 +76,12 @@ class PerClass(nn.Module):
 
 
 def class_vectors(given: Tensor | None, classes: int, size: int) -> tuple[Tensor, bool]:
-    """The vectors of a file, or new ones to be learned."""
+    """The given vectors, or new random ones; and whether they are to be learned."""
     return (torch.randn(classes, size) / size**0.5, True) if given is None else (given, False)
 
 
 class StructuredHead(nn.Module):
-    """Semantic decoupling (every class looks for itself) and semantic interaction (the graph): -> (B, L, D)."""
+    """Semantic decoupling (attention per class) and semantic interaction (the graph): -> (B, L, D)."""
 
     def __init__(self, channels: int, recipe: Mapping[str, Any], adjacency: Tensor, vectors: Tensor | None) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class StructuredHead(nn.Module):
             self.register_buffer("vectors", start)
         self.of_cell = nn.Linear(channels, joint, bias=False)
         self.of_class = nn.Linear(start.shape[1], joint, bias=False)
-        self.attention = nn.Linear(joint, 1)  # the two linear maps of the paper after the tanh, as one
+        self.attention = nn.Linear(joint, 1)  # the paper's two linear maps after the tanh, as one
         self.reduce = nn.Linear(channels, self.dimension)  # ours: SSGRL keeps all channels, SST and SARB reduce the map
         self.graph = GatedGraph(adjacency, self.dimension, int(recipe["steps"]))
 
@@ -103,18 +103,18 @@ class StructuredHead(nn.Module):
         return PerClass(classes, self.dimension)
 
     def represent(self, features: Features, keep: Keep | None = None) -> Tensor:
-        """Each class's own mean of the cells, by attention: -> (B, L, D)."""
+        """Each class's own mean of the cells, weighted by attention: -> (B, L, D)."""
         cells = features[1].flatten(2).transpose(1, 2)  # (B, N, C)
-        both = torch.tanh(self.of_cell(cells)[:, None] * self.of_class(self.vectors)[None, :, None])  # (B, L, N, J)
-        scores = self.attention(both)[..., 0]
+        combined = torch.tanh(self.of_cell(cells)[:, None] * self.of_class(self.vectors)[None, :, None])  # (B, L, N, J)
+        scores = self.attention(combined)[..., 0]
         if keep is not None:
-            seen = keep[1].flatten(1)
-            scores = scores.masked_fill(~(seen | ~seen.any(dim=1, keepdim=True))[:, None], -torch.inf)
-        looked = scores.softmax(dim=2).to(cells.dtype) @ cells  # (B, L, C)
-        return torch.tanh(self.reduce(looked))
+            visible = keep[1].flatten(1)
+            scores = scores.masked_fill(~(visible | ~visible.any(dim=1, keepdim=True))[:, None], -torch.inf)
+        attended = scores.softmax(dim=2).to(cells.dtype) @ cells  # (B, L, C)
+        return torch.tanh(self.reduce(attended))
 
     def relate(self, nodes: Tensor) -> Tensor:
-        """What each class hears from the others: (B, L, D) -> (B, L, D)."""
+        """Propagation between the classes: (B, L, D) -> (B, L, D)."""
         return self.graph(nodes)  # type: ignore[no-any-return]
 
     def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
@@ -122,7 +122,7 @@ class StructuredHead(nn.Module):
 
 
 class Semantic(PartialBce):
-    """A method with a head of its own that knows of the classes' meaning and company."""
+    """A method whose own head uses class vectors and co-occurrence."""
 
     Settings: ClassVar[type[Section]] = SemanticSettings
 
@@ -130,8 +130,8 @@ class Semantic(PartialBce):
     def make_head(
         cls, channels: tuple[int, int], recipe: Mapping[str, Any], adjacency: Tensor, vectors: Tensor | None
     ) -> nn.Module:
-        """The head, from its recipe and what is known of the classes."""
-        raise TypeError(f"the method {cls.__name__} defines no head")
+        """The head, from its recipe and what is known about the classes."""
+        raise TypeError(f"the method {cls.__name__} does not define a head")
 
     @classmethod
     def build_head(cls, channels: tuple[int, int], grids: Grids, config: Config, observed: Labels) -> nn.Module:
@@ -143,7 +143,7 @@ class Semantic(PartialBce):
         recipe |= {"classes": len(observed.classes)}
         if vectors is not None:
             recipe["vector_size"] = vectors.shape[1]
-        return cls.make_head(channels, recipe, company(observed), vectors)
+        return cls.make_head(channels, recipe, co_occurrence(observed), vectors)
 
     @classmethod
     def rebuild_head(cls, channels: tuple[int, int], grids: Grids, recipe: Mapping[str, Any]) -> nn.Module:
@@ -151,16 +151,16 @@ class Semantic(PartialBce):
         return cls.make_head(channels, recipe, torch.zeros(count, count), torch.zeros(count, size))
 
     def remarks(self) -> tuple[str, ...]:
-        told = f"{self.title}: the classes' company is counted from the observed labels"
+        remark = f"{self.title}: co-occurrence is counted from the observed labels"
         if not self.settings.vectors:
-            told += f"; no {self.name}.vectors file was given, so class vectors are learned"
+            remark += f"; no {self.name}.vectors file was given, so class vectors are learned"
         if not bool((self.problem.observed == -1).any()):
-            told += "; no label is observed absent, so frequencies stand in for co-occurrence"
-        return (told,)
+            remark += "; no label is observed absent, so class frequencies replace co-occurrence"
+        return (remark,)
 
 
 class Structured(Semantic):
-    """A method on the structured head."""
+    """A method that uses the structured head."""
 
     Settings: ClassVar[type[Section]] = StructureSettings
 

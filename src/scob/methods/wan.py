@@ -1,9 +1,9 @@
-"""Weak assume negative: unknown labels count as absent, but for little.
+"""Weak assume negative: unknown labels count as absent, with a small weight.
 
 Elijah Cole, Oisin Mac Aodha, Titouan Lorieul, Pietro Perona, Dan Morris, Nebojsa Jojic: Multi-Label Learning from
-Single Positive Labels, CVPR 2021, after Mac Aodha et al., ICCV 2019. The mean over the classes of -log p where the
-label is observed present and gamma * -log(1 - p) where it is unknown; gamma = 1 / (L - 1), so that all unknown
-labels together weigh what the single positive does. An observed negative keeps its whole weight.
+Single Positive Labels, CVPR 2021, after Mac Aodha et al., ICCV 2019. The mean over the classes of -log p if the label
+is observed present and gamma * -log(1 - p) if it is unknown; gamma = 1 / (L - 1), so that all unknown labels together
+weigh as much as the single positive. An observed negative has full weight.
 """
 
 from typing import ClassVar
@@ -24,7 +24,7 @@ class WanSettings(Section):
 
 
 class WeakAssumeNegative(LossMethod):
-    """BCE in which unknown is absent with a small weight."""
+    """BCE in which unknown labels are absent with a small weight."""
 
     name: ClassVar[str] = "wan"
     title: ClassVar[str] = "Weak assume negative"

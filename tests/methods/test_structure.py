@@ -1,0 +1,80 @@
+"""The structured head: a feature for every class, and a graph between the classes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scob.methods.structure import GatedGraph
+from support.runs import first_batch
+
+
+def answers(experiment: Any) -> torch.Tensor:
+    """Logits of the first batch before any step."""
+    e = experiment
+    e.method.eval()
+    with torch.no_grad():
+        return e.method.logits(e.method.clean_features(first_batch(e)))
+
+
+def test_a_remark_says_where_the_class_vectors_come_from(
+    experiment_of: Callable[..., Any], partial_experiment: Callable[..., Any], tmp_path: Path
+) -> None:
+    """With a file, its vectors are used and fixed; without one, they are learned, and the remark says so."""
+    learned = partial_experiment("method=ssgrl")
+    file = tmp_path / "vectors.json"
+    classes = learned.data.observed.classes
+    file.write_text(json.dumps({name: [float(name == other) for other in classes] for name in classes}))
+    given = partial_experiment("method=ssgrl", f"ssgrl.vectors={file}")
+    assert "learned" in learned.method.remarks()[0] and "learned" not in given.method.remarks()[0]
+    assert learned.network.head.vectors.requires_grad
+    assert torch.equal(given.network.head.vectors, torch.eye(16)) and not given.network.head.vectors.requires_grad
+    assert "frequencies" in experiment_of("method=ssgrl").method.remarks()[0]
+
+
+def test_a_change_of_a_node_reaches_its_neighbours_only() -> None:
+    """c has no edge, so a change of a does not reach it; it does reach b."""
+    adjacency = torch.tensor([[0.0, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    graph = GatedGraph(adjacency, 4, 1)
+    nodes = torch.randn(2, 3, 4)
+    changed = nodes.clone()
+    changed[:, 0] += 1
+    moved = (graph(changed) - graph(nodes)).abs().amax(dim=(0, 2))
+    assert moved[1] > 1e-4 and moved[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "off"),
+    [
+        ("ssgrl", "ssgrl.steps=0"),
+        ("kggr", "kggr.steps=0"),
+        ("kggr", "kggr.classifier_steps=0"),
+        ("ml-gcn", "ml-gcn.propagate=false"),
+        ("sst", "sst.steps=0"),
+        ("sarb", "sarb.steps=0"),
+    ],
+)
+def test_propagation_changes_the_answer(partial_experiment: Callable[..., Any], method: str, off: str) -> None:
+    """The same weights, with and without the graph."""
+    words = (f"method={method}", "ml-gcn.tau=0.05")
+    with_graph, without = partial_experiment(*words), partial_experiment(*words, off)
+    state = with_graph.network.state_dict()
+    graph = "classifier.adjacency"
+    without.network.load_state_dict({**state, graph: without.network.state_dict()[graph]} if graph in state else state)
+    assert (answers(with_graph) - answers(without)).abs().max() > 1e-4
+
+
+def test_each_class_has_its_own_attention(partial_experiment: Callable[..., Any]) -> None:
+    """Attention differs between classes, and hidden cells have no effect."""
+    e = partial_experiment("method=ssgrl")
+    features = e.method.clean_features(first_batch(e))
+    nodes = e.network.head.represent(features)
+    assert (nodes[:, 0] - nodes[:, 1]).abs().max() > 1e-5
+    keep = [torch.zeros(len(f), *f.shape[2:], dtype=torch.bool) for f in features]
+    for mask in keep:
+        mask[:, 0, 0] = True
+    hidden = tuple(torch.where(m[:, None], f, f + 7) for f, m in zip(features, keep, strict=True))
+    assert torch.equal(e.network.classify(features, tuple(keep)), e.network.classify(hidden, tuple(keep)))
