@@ -1,4 +1,7 @@
-"""Write docs/results.md from the numbers the benchmarks left: python benchmarks/results_page.py"""
+"""Write docs/results.md: `python benchmarks/results_page.py`.
+
+The words come from results/page.md, the numbers of the tables from results/voc2007.json.
+"""
 
 import json
 from pathlib import Path
@@ -15,6 +18,7 @@ ROWS = {
 
 
 def spread(values: list[float]) -> str:
+    """Mean and deviation; a single value alone."""
     return f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else f"{values[0]:.2f}"
 
 
@@ -38,7 +42,7 @@ def main_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def lever_table(runs: list[dict[str, object]]) -> list[str]:
-    """One line a setting, the mean of its seeds, best first."""
+    """One line per setting with the mean of its seeds, the best first."""
     of_setting: dict[str, list[dict[str, object]]] = {}
     for run in runs:
         words = [w for w in run["words"] if not w.startswith(("train.holdout", "train.compile", "train.seed"))]
@@ -55,7 +59,7 @@ def lever_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def norm_table(post: list[dict[str, object]], pre: list[dict[str, object]]) -> list[str]:
-    """The rows with an SMT, its norms after each part and before it."""
+    """The rows with an SMT: layer norms after each part and before it."""
     lines = ["| row | post, last | pre, last | post, held out | pre, held out |", "|---|---|---|---|---|"]
     for row in list(ROWS)[1:]:
         cells = [
@@ -67,7 +71,7 @@ def norm_table(post: list[dict[str, object]], pre: list[dict[str, object]]) -> l
     return lines
 
 
-# Tab. 3 of the paper by (head, guidance, contrast); the paper's order is from the top down.
+# The rows of Tab. 3 (head, guidance, contrast) in the order of the paper.
 ABLATION = {
     "role-cnn": "two-conv, no guidance, no contrast (ROLE)",
     "large-cnn": "large conv, no guidance, no contrast",
@@ -81,7 +85,7 @@ ABLATION = {
 
 
 def ablation_table(runs: list[dict[str, object]]) -> list[str]:
-    """The rows of Tab. 3; repeats of one seed (a GPU does not add in a fixed order) are counted as one."""
+    """The rows of Tab. 3. Repeats of a seed, which differ because a GPU adds in no fixed order, count as one run."""
     lines = ["| row | seeds | last epoch | held out, full labels |", "|---|---|---|---|"]
     for row, title in ABLATION.items():
         by_seed: dict[str, list[dict[str, object]]] = {}
@@ -97,17 +101,17 @@ def ablation_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def training_speed(rows: list[dict[str, object]]) -> list[str]:
-    """Images a second, with the kernels apart and fused."""
+    """Images per second, with separate and with fused kernels."""
     rates = {(r["step"], r["batch"], r["kernels"]): r["images_per_second"] for r in rows if r["of"] == "training"}
     columns = [(batch, kernels) for batch in (8, 64) for kernels in ("folded", "fused")]
     lines = [f"| | {' | '.join(f'batch {b}, {k}' for b, k in columns)} |", "|---|" + "---|" * len(columns)]
-    for step in ("graph", "graph, kept features"):
-        lines.append(f"| {step} | {' | '.join(f'{rates[(step, *column)]:.0f}' for column in columns)} |")
+    for step, title in (("graph", "graph"), ("graph, kept features", "graph, cached features")):
+        lines.append(f"| {title} | {' | '.join(f'{rates[(step, *column)]:.0f}' for column in columns)} |")
     return lines
 
 
 def backbone_speed(rows: list[dict[str, object]]) -> list[str]:
-    """Milliseconds of the bare backbone's forward."""
+    """Milliseconds of the backbone's forward pass."""
     times = {(r["batch"], r["kernels"]): r["ms"] for r in rows if r["of"] == "backbone"}
     kinds = ("plain", "folded", "fused")
     lines = [f"| batch | {' | '.join(kinds)} | folded / fused |", "|---|---|---|---|---|"]
@@ -117,10 +121,10 @@ def backbone_speed(rows: list[dict[str, object]]) -> list[str]:
     return lines
 
 
-def inference_speed(fused: list[dict[str, object]], apart: list[dict[str, object]]) -> list[str]:
-    """Milliseconds of the whole network and of the bare backbone."""
-    lines = ["| batch | kernels | whole network | bare backbone | ratio |", "|---|---|---|---|---|"]
-    for kernels, rows in (("folded", apart), ("fused", fused)):
+def inference_speed(fused: list[dict[str, object]], folded: list[dict[str, object]]) -> list[str]:
+    """Milliseconds of the whole network and of the backbone alone."""
+    lines = ["| batch | kernels | whole network | backbone alone | ratio |", "|---|---|---|---|---|"]
+    for kernels, rows in (("folded", folded), ("fused", fused)):
         for r in rows:
             cells = f"{r['network_ms']:.2f} ms | {r['backbone_ms']:.2f} ms | {r['ratio']:.2f}"
             lines.append(f"| {r['batch']} | {kernels} | {cells} |")
@@ -128,7 +132,7 @@ def inference_speed(fused: list[dict[str, object]], apart: list[dict[str, object
 
 
 def export_table(rows: list[dict[str, object]]) -> list[str]:
-    """How many times eager PyTorch's rate, by medians; by the best rounds in brackets."""
+    """Speed relative to eager PyTorch, by the medians and, in brackets, by the best rounds."""
     lines = ["| threads | PyTorch, eager | ONNX fp32 | ONNX int8 |", "|---|---|---|---|"]
     for r in rows:
         slow = r["torch"]
@@ -136,12 +140,12 @@ def export_table(rows: list[dict[str, object]]) -> list[str]:
             f"{slow['median ms'] / r[kind]['median ms']:.2f} ({slow['best ms'] / r[kind]['best ms']:.2f})"
             for kind in ("fp32", "int8")
         ]
-        lines.append(f"| {r['threads']} | {slow['median ms'] / 1000:.2f} s a batch | {' | '.join(gains)} |")
+        lines.append(f"| {r['threads']} | {slow['median ms'] / 1000:.2f} s per batch | {' | '.join(gains)} |")
     return lines
 
 
 def draw_curves(runs: list[dict[str, object]]) -> None:
-    """mAP by epoch, the mean of the seeds, as a picture beside the page."""
+    """Draw mAP by epoch, the mean of the seeds, for the page."""
     from scob.inference.plots import save_figure, training_curves
 
     panels: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
@@ -155,17 +159,18 @@ def draw_curves(runs: list[dict[str, object]]) -> None:
 
 
 def page() -> str:
-    found = json.loads((ROOT / "benchmarks" / "results" / "voc2007.json").read_text())
+    """The page with its tables filled in."""
+    results = json.loads((ROOT / "benchmarks" / "results" / "voc2007.json").read_text())
     text = (ROOT / "benchmarks" / "results" / "page.md").read_text()
     parts = {
-        "main": main_table(found["main"]),
-        "ablation": ablation_table(found["main"] + found["ablation"]),
-        "levers": lever_table(found["levers"]),
-        "norms": norm_table(found["main"], found["pre-norm"]),
-        "training speed": training_speed(found["fused kernels"]),
-        "backbone speed": backbone_speed(found["fused kernels"]),
-        "inference speed": inference_speed(found["predict speed"], found["predict speed, kernels apart"]),
-        "export": export_table(found["export on a CPU"]),
+        "main": main_table(results["main"]),
+        "ablation": ablation_table(results["main"] + results["ablation"]),
+        "levers": lever_table(results["levers"]),
+        "norms": norm_table(results["main"], results["pre-norm"]),
+        "training speed": training_speed(results["fused kernels"]),
+        "backbone speed": backbone_speed(results["fused kernels"]),
+        "inference speed": inference_speed(results["predict speed"], results["predict speed, kernels apart"]),
+        "export": export_table(results["export on a CPU"]),
     }
     for name, lines in parts.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(lines))

@@ -1,7 +1,7 @@
-"""Go through docs/walkthrough.md and write what its commands print into it: python scripts/walkthrough.py
+"""Run the commands of docs/walkthrough.md and put what they print into the page: python scripts/walkthrough.py
 
-In a folder of its own: the first Python block, then every command of the console blocks, in order. In a person's place
-the true labels of the drawings answer `scob review`. Of a training's lines the first and the last epoch stay.
+Runs the first Python block and then, in order, every command of the console blocks, all in a temporary folder. Nobody
+has to answer `scob review`: the true labels of the drawings do. A training shows only its first and last epoch.
 """
 
 import json
@@ -22,7 +22,7 @@ ANSWERED = 200
 
 
 def run(words: str, folder: Path, environment: dict[str, str]) -> str:
-    """What a command prints, both streams together, as on a terminal."""
+    """What a command prints on both streams, as on a terminal."""
     done = subprocess.run(
         words, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )  # fmt: skip
@@ -32,7 +32,7 @@ def run(words: str, folder: Path, environment: dict[str, str]) -> str:
 
 
 def review(words: str, folder: Path, environment: dict[str, str]) -> str:
-    """The same for `scob review RUN`, whose surest suggestions are answered truly."""
+    """What `scob review RUN` prints while its page is answered."""
     server = subprocess.Popen(
         words.split(), cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -42,25 +42,25 @@ def review(words: str, folder: Path, environment: dict[str, str]) -> str:
         answer(address.strip(), folder / words.split()[-1])
     finally:
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=30)
-    return address + said
+        _, messages = server.communicate(timeout=30)
+    return address + messages
 
 
 def answer(address: str, run: Path) -> None:
-    """Decide the surest suggestions."""
+    """Decide the most confident suggestions by the true labels."""
     split = scob.open_split("scenes:400x64", "train")
-    shown = split.labels.values == 1
+    present = split.labels.values == 1
     lines = (run / "recovered/suggestions.jsonl").read_text().splitlines()
     for order, suggestion in enumerate(map(json.loads, lines[:ANSWERED]), 1):
-        true = shown[int(Path(suggestion["image"]).stem), split.labels.classes.index(suggestion["class"])]
+        true = present[int(Path(suggestion["image"]).stem), split.labels.classes.index(suggestion["class"])]
         decision = {"decision": "accept" if true else "reject", "session": "walkthrough", "order": order}
         body = json.dumps({"image": suggestion["image"], "class": suggestion["class"], **decision}).encode()
-        kind = {"Content-Type": "application/json"}
-        urllib.request.urlopen(urllib.request.Request(f"{address}api/decisions", body, kind)).close()
+        headers = {"Content-Type": "application/json"}
+        urllib.request.urlopen(urllib.request.Request(f"{address}api/decisions", body, headers)).close()
 
 
 def shortened(printed: str) -> str:
-    """Without the epochs between the first and the last, and without blanks at the ends of lines."""
+    """The lines without trailing blanks, and without the epochs between the first and the last."""
     lines = [line.rstrip() for line in printed.splitlines()]
     epochs = [n for n, line in enumerate(lines) if re.match(r"\w+ epoch \d", line)]
     if len(epochs) > 2:
@@ -72,26 +72,26 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    begun = False
+    drawn = False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 
-        def again(block: re.Match[str]) -> str:
-            nonlocal begun
+        def refreshed(block: re.Match[str]) -> str:
+            nonlocal drawn
             language, content = block.groups()
-            if language == "python" and not begun:
-                begun = True
+            if language == "python" and not drawn:
+                drawn = True
                 subprocess.run([sys.executable, "-c", content], cwd=folder, env=environment, check=True)
             if language != "console":
                 return block.group(0)
-            made = ""
+            console = ""
             for words, before in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", content, re.MULTILINE):
                 print(words, flush=True)
                 printed = (review if words.startswith("scob review") else run)(words, folder, environment)
-                made += f"$ {words}\n" + (before if before == "...\n" else shortened(printed))
-            return f"```console\n{made}```\n"
+                console += f"$ {words}\n" + (before if before == "...\n" else shortened(printed))
+            return f"```console\n{console}```\n"
 
-        text = BLOCK.sub(again, text)
+        text = BLOCK.sub(refreshed, text)
     PAGE.write_text(text, encoding="utf-8")
 
 
