@@ -1,4 +1,4 @@
-"""Whether the fast path changes the answers: mAP of a trained model run plainly in fp32, and folded in low precision.
+"""Does the fast path change the answers? mAP of a trained model in plain fp32, and folded in low precision.
 
     python benchmarks/fast_path.py RUN [--data SOURCE] [--split val] [--device cuda]
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scob.bench.speed import fast_network
+from scob.bench.predicting import fast_network
 from scob.data.feed import Feed
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions

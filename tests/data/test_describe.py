@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scob.bench.data import bench_data
 from scob.data.describe import check, describe, picture_grid
 from scob.data.readers import infer_format, open_split, reader
 from scob.data.split import ReadOptions
@@ -68,18 +67,3 @@ def test_sources_that_are_nothing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no reader 'imagenet'"):
         reader("imagenet")
     assert infer_format("scenes") == infer_format("scenes:8x32") == "scenes"
-
-
-def test_bench_measures_each_way(tmp_path: Path, paint: Painter) -> None:
-    for number in range(12):
-        paint(tmp_path / "images" / "cat" / f"{number}.jpg", seed=number)
-    found = bench_data(str(tmp_path / "images"), 32, count=10, workers=1, cache=tmp_path / "cache", repeats=1)
-    assert found["settings"]["images"] == 10
-    assert len(found["rows"]) == 6
-    assert all(row["images per second"] > 0 for row in found["rows"])
-    assert list((tmp_path / "cache").glob("*.u8"))
-
-
-def test_bench_has_nothing_to_decode_in_drawings() -> None:
-    with pytest.raises(UserError, match="drawn, not decoded"):
-        bench_data("scenes:4x32", 32)

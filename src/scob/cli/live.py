@@ -1,4 +1,4 @@
-"""A run as it goes: a bar with the named losses, images a second and time left, and a line an epoch."""
+"""A run in progress: a bar with the losses, images per second and time left, and one line per epoch."""
 
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ QUIET = {"kind", "step", "epoch", "rate", "steps", "images_per_second"}
 
 
 class Live:
-    """A report (see `scob.experiment.Report`) that draws on stderr."""
+    """Draws a run's reports on stderr."""
 
     def __init__(self, config: Config, title: str = "") -> None:
         self.config, self.title = config, title or config.method
@@ -47,8 +47,8 @@ class Live:
         elif event == "caching":
             self._say(f"computing clean features of {facts['images']:,} images ({facts['split']})")
         elif event == "continued":
-            said = f"goes on from the model: {len(facts['kept'])} classes kept"
-            for word, names in {"new": facts["new"], "left behind": facts["left"]}.items():
+            said = f"continues from the model: {len(facts['kept'])} classes kept"
+            for word, names in {"new": facts["new"], "dropped": facts["left"]}.items():
                 said += f"; {word}: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
             self._say(escape(said))
         elif event == "damaged":
