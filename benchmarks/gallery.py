@@ -1,8 +1,8 @@
-"""Masks of a model on a reported split, good ones and bad: the surest hits, the surest mistakes, the worst misses.
+"""Masks of a model on a reported split, good and bad: the most confident hits and mistakes, and the worst misses.
 
     python benchmarks/gallery.py RUN --out FOLDER [--data SOURCE] [--split val] [--count 6]
 
-Writes gallery.png and gallery.json into FOLDER. Pictures of other people stay where they are: do not commit them.
+Writes gallery.png and gallery.json into FOLDER. Do not commit pictures that belong to others.
 """
 
 import argparse
@@ -14,19 +14,21 @@ from numpy.typing import NDArray
 
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions, Split
-from scob.inference.evaluate import find_model, scores_of
+from scob.inference.evaluate import scores_of
 from scob.inference.explain import explain_images, overlay
 from scob.inference.plots import picture_grid, save_figure
 from scob.inference.predict import Scob
 from scob.labels import ABSENT, PRESENT
 from scob.parallel import start
+from scob.training.find_model import find_model
+from scob.training.run_folder import RunFolder
 
 SIDE = 320
 Pair = tuple[int, int]
 
 
 def first_of_each_class(order: NDArray[np.int64], classes: int, count: int) -> list[Pair]:
-    """The first `count` (image, class) pairs of a ranking, no class and no image twice."""
+    """The first `count` (image, class) pairs of a ranking; no class and no image occurs twice."""
     chosen: list[Pair] = []
     for flat in order:
         row, kind = divmod(int(flat), classes)
@@ -38,18 +40,18 @@ def first_of_each_class(order: NDArray[np.int64], classes: int, count: int) -> l
 
 
 def choose(scores: NDArray[np.float32], truth: NDArray[np.int8], count: int) -> dict[str, list[Pair]]:
-    """Ranked by the score alone, over the whole split: nothing is picked by hand."""
+    """Pairs ranked by score alone over the whole split; none is picked by hand."""
     company = (truth == PRESENT).sum(axis=1, keepdims=True) > 1
     ranks = {
-        "surest hits": np.where((truth == PRESENT) & company, -scores, np.inf),
-        "surest mistakes": np.where(truth == ABSENT, -scores, np.inf),
+        "most confident hits": np.where((truth == PRESENT) & company, -scores, np.inf),
+        "most confident mistakes": np.where(truth == ABSENT, -scores, np.inf),
         "worst misses": np.where(truth == PRESENT, scores, np.inf),
     }
-    found = {}
+    pairs = {}
     for name, rank in ranks.items():
         order = np.argsort(rank, axis=None, kind="stable")[: int(np.isfinite(rank).sum())]
-        found[name] = first_of_each_class(order, truth.shape[1], count)
-    return found
+        pairs[name] = first_of_each_class(order, truth.shape[1], count)
+    return pairs
 
 
 def draw(model: Scob, split: Split, pairs: list[Pair]) -> list[NDArray[np.uint8]]:
@@ -69,23 +71,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--count", type=int, default=6)
     args = parser.parse_args()
-    found = find_model(args.run)
-    source = args.data or (found.run.data.source if found.run is not None else "")
+    where = find_model(args.run)
+    source = args.data or (RunFolder(where.run).read_config().data.source if where.run is not None else "")
     processes = start("auto")
-    model = Scob.from_pretrained(found.folder, device=str(processes.device))
+    model = Scob.from_pretrained(where.path, device=str(processes.device))
     split = open_split(source, args.split, ReadOptions(classes=model.classes))
     scores = scores_of(model.network, model.card, split, processes, workers=4).numpy()
     chosen = choose(scores, split.labels.values, args.count)
     rows = [draw(model, split, pairs) for pairs in chosen.values()]
     save_figure(picture_grid(rows, [""] * args.count, list(chosen)), args.out / "gallery")
-    told = {
+    listing = {
         name: [
             {"image": split.labels.images[r], "class": model.classes[c], "score": float(scores[r, c])}
             for r, c in pairs
         ]
         for name, pairs in chosen.items()
     }  # fmt: skip
-    (args.out / "gallery.json").write_text(json.dumps(told, indent=1))
+    (args.out / "gallery.json").write_text(json.dumps(listing, indent=1))
     print(f"written: {args.out / 'gallery.png'}")
 
 
