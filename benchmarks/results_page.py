@@ -1,4 +1,4 @@
-"""Write docs/results.md from the numbers the benchmarks left: python benchmarks/results_page.py"""
+"""Write docs/results.md from the stored results of the benchmarks: python benchmarks/results_page.py"""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def main_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def lever_table(runs: list[dict[str, object]]) -> list[str]:
-    """One line a setting, the mean of its seeds, best first."""
+    """One line per setting: the mean over its seeds, best first."""
     of_setting: dict[str, list[dict[str, object]]] = {}
     for run in runs:
         words = [w for w in run["words"] if not w.startswith(("train.holdout", "train.compile", "train.seed"))]
@@ -55,7 +55,7 @@ def lever_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def norm_table(post: list[dict[str, object]], pre: list[dict[str, object]]) -> list[str]:
-    """The rows with an SMT, its norms after each part and before it."""
+    """The rows with an SMT, with post-norm and with pre-norm layers."""
     lines = ["| row | post, last | pre, last | post, held out | pre, held out |", "|---|---|---|---|---|"]
     for row in list(ROWS)[1:]:
         cells = [
@@ -81,7 +81,7 @@ ABLATION = {
 
 
 def ablation_table(runs: list[dict[str, object]]) -> list[str]:
-    """The rows of Tab. 3; repeats of one seed (a GPU does not add in a fixed order) are counted as one."""
+    """The rows of Tab. 3; repeats of one seed (which differ, as a GPU adds in no fixed order) count as one."""
     lines = ["| row | seeds | last epoch | held out, full labels |", "|---|---|---|---|"]
     for row, title in ABLATION.items():
         by_seed: dict[str, list[dict[str, object]]] = {}
@@ -97,7 +97,7 @@ def ablation_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def training_speed(rows: list[dict[str, object]]) -> list[str]:
-    """Images a second, with the kernels apart and fused."""
+    """Images per second, with separate and with fused kernels."""
     rates = {(r["step"], r["batch"], r["kernels"]): r["images_per_second"] for r in rows if r["of"] == "training"}
     columns = [(batch, kernels) for batch in (8, 64) for kernels in ("folded", "fused")]
     lines = [f"| | {' | '.join(f'batch {b}, {k}' for b, k in columns)} |", "|---|" + "---|" * len(columns)]
@@ -107,7 +107,7 @@ def training_speed(rows: list[dict[str, object]]) -> list[str]:
 
 
 def backbone_speed(rows: list[dict[str, object]]) -> list[str]:
-    """Milliseconds of the bare backbone's forward."""
+    """Milliseconds of the bare backbone's forward pass."""
     times = {(r["batch"], r["kernels"]): r["ms"] for r in rows if r["of"] == "backbone"}
     kinds = ("plain", "folded", "fused")
     lines = [f"| batch | {' | '.join(kinds)} | folded / fused |", "|---|---|---|---|---|"]
@@ -128,7 +128,7 @@ def inference_speed(fused: list[dict[str, object]], apart: list[dict[str, object
 
 
 def export_table(rows: list[dict[str, object]]) -> list[str]:
-    """How many times eager PyTorch's rate, by medians; by the best rounds in brackets."""
+    """Speed relative to eager PyTorch, by medians; by the best rounds in brackets."""
     lines = ["| threads | PyTorch, eager | ONNX fp32 | ONNX int8 |", "|---|---|---|---|"]
     for r in rows:
         slow = r["torch"]
@@ -136,12 +136,12 @@ def export_table(rows: list[dict[str, object]]) -> list[str]:
             f"{slow['median ms'] / r[kind]['median ms']:.2f} ({slow['best ms'] / r[kind]['best ms']:.2f})"
             for kind in ("fp32", "int8")
         ]
-        lines.append(f"| {r['threads']} | {slow['median ms'] / 1000:.2f} s a batch | {' | '.join(gains)} |")
+        lines.append(f"| {r['threads']} | {slow['median ms'] / 1000:.2f} s per batch | {' | '.join(gains)} |")
     return lines
 
 
 def draw_curves(runs: list[dict[str, object]]) -> None:
-    """mAP by epoch, the mean of the seeds, as a picture beside the page."""
+    """mAP by epoch, averaged over the seeds, as a picture for the page."""
     from scob.inference.plots import save_figure, training_curves
 
     panels: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
@@ -155,17 +155,17 @@ def draw_curves(runs: list[dict[str, object]]) -> None:
 
 
 def page() -> str:
-    found = json.loads((ROOT / "benchmarks" / "results" / "voc2007.json").read_text())
+    results = json.loads((ROOT / "benchmarks" / "results" / "voc2007.json").read_text())
     text = (ROOT / "benchmarks" / "results" / "page.md").read_text()
     parts = {
-        "main": main_table(found["main"]),
-        "ablation": ablation_table(found["main"] + found["ablation"]),
-        "levers": lever_table(found["levers"]),
-        "norms": norm_table(found["main"], found["pre-norm"]),
-        "training speed": training_speed(found["fused kernels"]),
-        "backbone speed": backbone_speed(found["fused kernels"]),
-        "inference speed": inference_speed(found["predict speed"], found["predict speed, kernels apart"]),
-        "export": export_table(found["export on a CPU"]),
+        "main": main_table(results["main"]),
+        "ablation": ablation_table(results["main"] + results["ablation"]),
+        "levers": lever_table(results["levers"]),
+        "norms": norm_table(results["main"], results["pre-norm"]),
+        "training speed": training_speed(results["fused kernels"]),
+        "backbone speed": backbone_speed(results["fused kernels"]),
+        "inference speed": inference_speed(results["predict speed"], results["predict speed, kernels apart"]),
+        "export": export_table(results["export on a CPU"]),
     }
     for name, lines in parts.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(lines))

@@ -1,7 +1,7 @@
-"""Go through docs/walkthrough.md and write what its commands print into it: python scripts/walkthrough.py
+"""Run the commands of docs/walkthrough.md and write their output into the page: python scripts/walkthrough.py
 
-In a folder of its own: the first Python block, then every command of the console blocks, in order. In a person's place
-the true labels of the drawings answer `scob review`. Of a training's lines the first and the last epoch stay.
+In a temporary folder, runs the first Python block, then every command of the console blocks, in order. `scob review` is
+answered with the true labels of the drawings. Of a training's output, the first and the last epoch are kept.
 """
 
 import json
@@ -22,7 +22,7 @@ ANSWERED = 200
 
 
 def run(words: str, folder: Path, environment: dict[str, str]) -> str:
-    """What a command prints, both streams together, as on a terminal."""
+    """What a command prints on both streams, as on a terminal."""
     done = subprocess.run(
         words, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )  # fmt: skip
@@ -32,7 +32,7 @@ def run(words: str, folder: Path, environment: dict[str, str]) -> str:
 
 
 def review(words: str, folder: Path, environment: dict[str, str]) -> str:
-    """The same for `scob review RUN`, whose surest suggestions are answered truly."""
+    """The same for `scob review RUN`, whose most confident suggestions are answered correctly."""
     server = subprocess.Popen(
         words.split(), cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -42,12 +42,12 @@ def review(words: str, folder: Path, environment: dict[str, str]) -> str:
         answer(address.strip(), folder / words.split()[-1])
     finally:
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=30)
-    return address + said
+        _, printed = server.communicate(timeout=30)
+    return address + printed
 
 
 def answer(address: str, run: Path) -> None:
-    """Decide the surest suggestions."""
+    """Accept or reject the most confident suggestions."""
     split = scob.open_split("scenes:400x64", "train")
     shown = split.labels.values == 1
     lines = (run / "recovered/suggestions.jsonl").read_text().splitlines()
@@ -60,7 +60,7 @@ def answer(address: str, run: Path) -> None:
 
 
 def shortened(printed: str) -> str:
-    """Without the epochs between the first and the last, and without blanks at the ends of lines."""
+    """The output without the epochs between the first and the last, and without trailing blanks."""
     lines = [line.rstrip() for line in printed.splitlines()]
     epochs = [n for n, line in enumerate(lines) if re.match(r"\w+ epoch \d", line)]
     if len(epochs) > 2:
@@ -84,12 +84,12 @@ def main() -> None:
                 subprocess.run([sys.executable, "-c", content], cwd=folder, env=environment, check=True)
             if language != "console":
                 return block.group(0)
-            made = ""
+            output = ""
             for words, before in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", content, re.MULTILINE):
                 print(words, flush=True)
                 printed = (review if words.startswith("scob review") else run)(words, folder, environment)
-                made += f"$ {words}\n" + (before if before == "...\n" else shortened(printed))
-            return f"```console\n{made}```\n"
+                output += f"$ {words}\n" + (before if before == "...\n" else shortened(printed))
+            return f"```console\n{output}```\n"
 
         text = BLOCK.sub(again, text)
     PAGE.write_text(text, encoding="utf-8")
