@@ -50,13 +50,13 @@ def measure_prediction(experiment: Experiment, images: Tensor) -> dict[str, floa
         logits: Tensor = fast(fast_images)
         return logits
 
-    whole = _fastest(fast_logits, device)
-    bare = _fastest(lambda: fast.backbone(fast_images), device)
+    network_seconds = _fastest(fast_logits, device)
+    backbone_seconds = _fastest(lambda: fast.backbone(fast_images), device)
     difference = (fast_logits().float().sigmoid() - plain_logits().float().sigmoid()).abs().max()
     return {
-        "network_ms": round(1000 * whole, 3),
-        "backbone_ms": round(1000 * bare, 3),
-        "ratio": round(whole / bare, 3),
+        "network_ms": round(1000 * network_seconds, 3),
+        "backbone_ms": round(1000 * backbone_seconds, 3),
+        "ratio": round(network_seconds / backbone_seconds, 3),
         "plain_ms": round(1000 * median_seconds(plain_logits, device), 3),
         "largest_difference": float(difference),
     }

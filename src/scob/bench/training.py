@@ -89,7 +89,7 @@ def _forward_seconds(config: Config, data: Data, processes: Processes) -> float:
 
 def _variants(device: torch.device) -> dict[str, dict[str, Any]]:
     """The training settings to compare; CUDA graphs need a GPU."""
-    graph, kept = {"compile": True}, {"feature_cache": "device"}
+    graph, cached = {"compile": True}, {"feature_cache": "device"}
     if device.type != "cuda":
-        return {"plain": {}, "kept features": kept}
-    return {"plain": {}, "graph": graph, "kept features": kept, "graph, kept features": {**graph, **kept}}
+        return {"plain": {}, "kept features": cached}
+    return {"plain": {}, "graph": graph, "kept features": cached, "graph, kept features": {**graph, **cached}}

@@ -40,12 +40,12 @@ class DataOptions:
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 8
     workers: Annotated[int, typer.Option(min=0, help="Number of decoding processes; 0 means one per core.")] = 0
     cache: Annotated[Path | None, typer.Option(help="Keep the packed cache in this folder.")] = None
-    device: Device = "cpu"
+    device: Annotated[str, typer.Option(help="Device that receives the images: cpu, cuda, cuda:1 or mps.")] = "cpu"
     as_json: AsJson = False
 
 
 def data(options: DataOptions) -> None:
-    """Measure how many images per second are read by Pillow, by workers, from the cache, and through the views."""
+    """Measure how fast images are read: with Pillow, with workers, from the cache, and through the views."""
     from scob.bench.data import FeedBench, bench_data
 
     o = options

@@ -35,7 +35,8 @@ class CompareOptions:
     labels: Annotated[str, typer.Option(help="Observed labels: single, partial:0.1, full or given.")] = ""
     seeds: Annotated[int, typer.Option(min=1, help="Runs per method; each seed draws its own labels.")] = 1
     top: Annotated[
-        int, typer.Option(min=0, help="After the first seed, run only the N best methods, role and full; 0 runs all.")
+        int,
+        typer.Option(min=0, help="After the first seed, train only role, full and the N best methods; 0 trains all."),
     ] = 0
     out: Annotated[Path, typer.Option(help="Folder for runs and results; finished runs in it are reused.")] = Path(
         "comparison"

@@ -85,7 +85,7 @@ def check(
     workers: Annotated[int, typer.Option(min=0, help="Number of decoding processes; 0 means one per core.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Decode every image and list what is broken, by file and row. Exit with 1 if anything is."""
+    """Decode every image and list the problems by file and row. Exits with 1 if there are any."""
     from scob.data.describe import check as inspect
 
     options = _read_options(difficult, skip_bad=True)

@@ -20,9 +20,11 @@ def demo(
     settings: Annotated[
         list[str] | None, typer.Argument(help="Settings as key=value, on top of configs/demo.yaml.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Draws of labels and weights; two or more give deviations.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of seeds for labels and weights; two or more give deviations.")
+    ] = 1,
     out_folder: Annotated[
-        Path, typer.Option("--out", help="Folder for the results and the report; numbered if it contains a demo.")
+        Path, typer.Option("--out", help="Folder for the results; a number is added if it already contains a demo.")
     ] = Path("demo"),
 ) -> None:
     """One table, `results.json` and a self-contained `report.html`."""

@@ -34,10 +34,15 @@ class EvaluateOptions:
         bool | None, typer.Option("--mirror/--no-mirror", help="Average the scores with those of the mirrored image.")
     ] = None
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
-    workers: Annotated[int | None, typer.Option(min=0, help="Number of decoding processes.")] = None
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Number of decoding processes; by default as in the run.")
+    ] = None
     cache: Annotated[Path | None, typer.Option(help="Folder of the packed image cache.")] = None
     difficult: Annotated[
-        str, typer.Option(help="What VOC objects marked difficult count as: positive, negative or ignore.")
+        str,
+        typer.Option(
+            help="VOC objects marked difficult count as positive, negative or ignore; by default as in the run."
+        ),
     ] = ""
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip broken images instead of stopping.")] = False
     device: Device = "auto"

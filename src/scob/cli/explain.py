@@ -39,9 +39,9 @@ class ExplainOptions:
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="One threshold for all classes, instead of the model's own.")
     ] = None
-    mask_threshold: Annotated[float, typer.Option(min=0, max=1, help="Map value at which the mask begins (Eq. 3).")] = (
-        0.5
-    )
+    mask_threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Threshold that turns a map into a mask (Eq. 3).")
+    ] = 0.5
     cam: Annotated[str, typer.Option(help="Class activation map: grad or grad++.")] = "grad"
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
     device: Device = "auto"

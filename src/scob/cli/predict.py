@@ -28,7 +28,9 @@ class PredictOptions:
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; stdout by default.")] = None
     format: Annotated[
         str,
-        typer.Option("--format", "-f", help="csv, json, jsonl or parquet; by default from --out's ending, else csv."),
+        typer.Option(
+            "--format", "-f", help="Format to write: csv, json, jsonl or parquet; by default --out's ending, else csv."
+        ),
     ] = ""
     topk: Annotated[
         int | None, typer.Option(min=1, help="Name the K highest-scoring classes, whatever their scores.")

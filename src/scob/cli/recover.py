@@ -31,7 +31,7 @@ class RecoverOptions:
     ]
     images: Annotated[
         list[str] | None,
-        typer.Option("--images", help="Suggest labels for these files or folders instead; repeatable."),
+        typer.Option("--images", help="Suggest labels for these files or folders, not the run's images; repeatable."),
     ] = None
     format: Annotated[
         list[str] | None,

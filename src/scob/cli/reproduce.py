@@ -47,7 +47,7 @@ class ReproduceOptions:
         typer.Option(metavar="NAME=FILE", help="Weights for a row of table-contrastive: detco, soco or up-detr."),
     ] = None
     methods: Annotated[
-        str, typer.Option(help="table-main: run only these methods (with ROLE, Scob and full labels), as in an,ll-r.")
+        str, typer.Option(help="For table-main: only these methods, plus ROLE, Scob and full labels; as in an,ll-r.")
     ] = ""
     show: Annotated[bool, typer.Option("--list", help="List every table and figure with what it needs and costs.")] = (
         False

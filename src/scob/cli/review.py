@@ -16,13 +16,13 @@ def register(app: typer.Typer) -> None:
 def review(
     run: Annotated[Path, typer.Argument(help="Run folder after `scob recover`, or its folder of suggestions.")],
     host: Annotated[
-        str, typer.Option(help="Address to serve on; any but this machine's own needs --token.")
+        str, typer.Option(help="Address to serve on; any but this machine's own requires --token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 picks a free one.")] = 8642,
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="SCOB_REVIEW_TOKEN", help="Secret that every request must carry; needed for other machines."
+            envvar="SCOB_REVIEW_TOKEN", help="Secret that every request must carry; required for other machines."
         ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def thresholds(
     run: Annotated[Path, typer.Argument(help="Finished run folder.")],
     device: Device = "auto",
-    figures: Annotated[bool, typer.Option(help="Draw how well the scores are calibrated.")] = True,
+    figures: Annotated[bool, typer.Option(help="Plot the calibration of the scores.")] = True,
 ) -> None:
     """Choose the thresholds, store them with the model, and print them."""
     from scob.inference.thresholds import thresholds as choose

@@ -30,7 +30,7 @@ class TrainOptions:
 
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings file, or the name of a packaged one such as demo; then key=value settings."),
+        typer.Argument(help="Settings file or the name of a packaged one, such as demo; then key=value settings."),
     ] = None
     images: Annotated[
         Path | None, typer.Option(help="Folder with one folder of images per class, or a label table (CSV).")
@@ -38,7 +38,7 @@ class TrainOptions:
     val: Annotated[Path | None, typer.Option(help="Fully labelled table to report on; needs --images.")] = None
     backbone: Annotated[str, typer.Option(help="Hub name, folder, torchvision .pth file, or 'drawings'.")] = ""
     device: Device = ""
-    init: Annotated[Path | None, typer.Option(help="Continue from this model; classes may be added or dropped.")] = None
+    init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
     resume: Annotated[Path | None, typer.Option(help="Continue an interrupted run exactly where it stopped.")] = None
     extend: Annotated[str, typer.Option(help="With --resume: epochs=N, to train for longer than planned.")] = ""

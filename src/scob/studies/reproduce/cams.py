@@ -44,10 +44,10 @@ def class_maps(
         for batch, images in zip(batches, feed.iterate(rows[b] for b in batches), strict=True):
             views = source.views.normalise(images)
             wanted = torch.from_numpy(classes[batch]).to(device)
-            for maps_of_stage, found in zip(
+            for maps_of_stage, maps_of_batch in zip(
                 heat, explain_classes(network, views, wanted, s.cam, s.cam_source), strict=True
             ):
-                maps_of_stage.append(found.cpu())
+                maps_of_stage.append(maps_of_batch.cpu())
     maps = torch.cat(heat[0]), torch.cat(heat[1])
     return maps, masks_of(maps, s.cam_window, s.gamma_cam)
 
