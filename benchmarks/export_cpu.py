@@ -1,10 +1,9 @@
-"""How fast an exported model predicts on a CPU, against eager channels-last PyTorch in the same run.
+"""How fast an exported model predicts on a CPU, compared with eager channels-last PyTorch in the same run.
 
     python benchmarks/export_cpu.py --backbone FOLDER [--calibration IMAGES] [--size 448] [--batch 8] [--threads N]
 
-The whole network (backbone, both SMTs, classifier; a new head, which costs what a trained one costs). Rounds are
-interleaved, so that other work on the machine slows all of them alike; the median and the best of the rounds are
-printed.
+Times the whole network: backbone, both SMTs, classifier. The head is new; a trained one costs the same. Rounds are
+interleaved, so that other load on the machine slows all of them alike; prints the median and the best of the rounds.
 """
 
 import argparse
@@ -47,7 +46,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=448)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--samples", type=int, default=32, help="calibration images used")
+    parser.add_argument("--samples", type=int, default=32, help="number of calibration images to use")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -72,14 +71,14 @@ def main() -> None:
         times: dict[str, list[float]] = {name: [] for name in models}
         for _ in range(options.rounds):
             for name, model in models.items():
-                model.scores(pixels)  # untimed: the threads of the one before have ended, its own memory is warm
+                model.scores(pixels)  # not timed: ends the threads of the model before and warms this one's memory
                 began = time.perf_counter()
                 model.scores(pixels)
                 times[name].append(time.perf_counter() - began)
     first, *_ = times.values()
     for name, seconds in times.items():
         middle, best = statistics.median(seconds), min(seconds)
-        each = f"{1000 * middle:8.1f} ms a batch (best {1000 * best:.1f})   {options.batch / middle:6.2f} images/s"
+        each = f"{1000 * middle:8.1f} ms/batch (best {1000 * best:.1f})   {options.batch / middle:6.2f} images/s"
         print(f"{name:28} {each}   {statistics.median(first) / middle:5.2f}x (best {min(first) / best:.2f}x)")
     print(json.dumps({"differences": differences, "threads": options.threads, "batch": options.batch}))
 

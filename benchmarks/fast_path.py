@@ -1,4 +1,4 @@
-"""Whether the fast path changes the answers: mAP of a trained model run plainly in fp32, and folded in low precision.
+"""Does the fast path change the answers? mAP of a trained model in plain fp32, and folded in low precision.
 
     python benchmarks/fast_path.py RUN [--data SOURCE] [--split val] [--device cuda]
 
@@ -12,16 +12,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scob.bench.speed import fast_network
+from scob.bench.predicting import fast_network
 from scob.data.feed import Feed, FeedOptions
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions
-from scob.inference.evaluate import feature_source, find_model
 from scob.model.features import resolve_precision
 from scob.parallel import start
+from scob.training.find_model import find_model
 from scob.training.metrics import mean_average_precision
 from scob.training.model_folder import load_network
-from scob.training.scoring import row_batches
+from scob.training.run_folder import RunFolder
+from scob.training.scoring import model_source, row_batches
 
 
 @torch.no_grad()
@@ -33,12 +34,12 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch", type=int, default=64)
     args = parser.parse_args()
-    found, processes = find_model(args.run), start(args.device)
-    network, card = load_network(found.folder, processes.device)
+    model, processes = find_model(args.run), start(args.device)
+    network, card = load_network(model.path, processes.device)
     network.eval()
-    source = args.data or (found.run.data.source if found.run is not None else "")
+    source = args.data or (RunFolder(model.run).read_config().data.source if model.run is not None else "")
     split = open_split(source, args.split, ReadOptions(classes=card.classes))
-    views = feature_source(network, card, processes.device).views
+    views = model_source(network, card, processes.device).views
     dtype = torch.bfloat16 if resolve_precision(processes.device, "auto") == "bf16" else torch.float32
     fast = fast_network(network, dtype)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

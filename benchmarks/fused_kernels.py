@@ -1,4 +1,4 @@
-"""What it gives that a folded convolution adds and rectifies in its own kernel, all in one run on one GPU.
+"""What is gained when a folded convolution adds and rectifies in its own kernel; all in one run on one GPU.
 
     python benchmarks/fused_kernels.py --out fused.json [--device cuda] [--size 448]
 
@@ -15,25 +15,27 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from scob.bench.speed import median_seconds, random_data, random_resnet, replayed, settings, time_training
+from scob.bench.training import time_training
+from scob.bench.workload import bench_config, random_data, random_resnet, replayed
 from scob.model import fold
 from scob.model.backbone import Backbone
 from scob.model.load_backbone import load_backbone
 from scob.parallel import start
+from scob.studies.timing import median_seconds
 
 FUSE = fold.join_rectifiers
 
 
 def backbone_with_statistics(folder: str) -> Backbone:
-    """Weights and statistics such that BatchNorm does something."""
-    made = load_backbone(folder)
-    for norm in made.modules():
+    """The backbone with weights and statistics that make BatchNorm do something."""
+    backbone = load_backbone(folder)
+    for norm in backbone.modules():
         if isinstance(norm, nn.BatchNorm2d):
             norm.running_mean.normal_(0, 0.1)
             norm.running_var.uniform_(0.5, 2)
             norm.weight.uniform_(0.5, 1.2)
             norm.bias.normal_(0, 0.1)
-    return made
+    return backbone
 
 
 def copies(backbone: Backbone) -> dict[str, Backbone]:
@@ -50,7 +52,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--size", type=int, default=448)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 24, 64, 192])
-    parser.add_argument("--training", type=int, nargs="*", default=[8, 64], help="batches of the training steps")
+    parser.add_argument("--training", type=int, nargs="*", default=[8, 64], help="batch sizes of the training steps")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     processes = start(args.device)
@@ -64,11 +66,11 @@ def main() -> None:
             images = torch.randn(batch, 3, args.size, args.size, device=device)
             images = images.contiguous(memory_format=torch.channels_last)
             low, expected = images.bfloat16(), exact(images[:8])
-            for kernels, made in copies(exact).items():
+            for kernels, body in copies(exact).items():
                 error = max(
-                    ((a[:8].float() - b).norm() / b.norm()).item() for a, b in zip(made(low), expected, strict=True)
+                    ((a[:8].float() - b).norm() / b.norm()).item() for a, b in zip(body(low), expected, strict=True)
                 )
-                forward = replayed(lambda m=made, x=low: m(x), device)
+                forward = replayed(lambda m=body, x=low: m(x), device)
                 row = {"batch": batch, "kernels": kernels, "ms": 1000 * median_seconds(forward, device, 10, 3)}
                 rows.append({"of": "backbone", **row, "error": error})
                 print(rows[-1], flush=True)
@@ -78,7 +80,7 @@ def main() -> None:
                 for kernels, join in {"folded": lambda folded: None, "fused": FUSE}.items():
                     fold.join_rectifiers = join
                     with torch.enable_grad():
-                        rate = time_training(settings(name, batch, args.size, **extra), data, processes, 20)
+                        rate = time_training(bench_config(name, batch, args.size, **extra), data, processes, 20)
                     row = {"batch": batch, "step": step, "kernels": kernels, "images_per_second": rate}
                     rows.append({"of": "training", **row})
                     print(rows[-1], flush=True)

@@ -2,8 +2,8 @@
 
     python benchmarks/voc2007.py --data VOC2007 --backbone resnet50-imagenet --out voc2007.json main ablation
 
-Runs are grouped; a group is a list of named settings on top of SHARED, which every method has in common. Several
-runs share the GPU (`--together`). Each line of the JSON is one run: settings, curve, last and held-out selection.
+Runs are grouped; a group is a list of named settings on top of SHARED, which all methods have in common. Several
+runs share the GPU (`--together`). Each entry of the JSON is one run: settings, curve, last and held-out selection.
 """
 
 import argparse
@@ -27,7 +27,7 @@ MAIN = {
     "full-smt": ["method=full"],
 }
 
-# The rows of Tab. 3 that are not among MAIN (cnn is role-cnn, smt without contrast is role-smt, the last is scob).
+# The rows of Tab. 3 that are not in MAIN (cnn is role-cnn, smt without contrast is role-smt, the last one is scob).
 ABLATION = {
     "smt-nocam-ipt": ["scob.guidance=none"],
     "smt-cam-random": ["scob.contrast=random"],
@@ -38,7 +38,7 @@ ABLATION = {
 
 
 def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -> dict[str, object]:
-    """Train in this process and return what is worth keeping."""
+    """Train in this process and return the results to store."""
     from scob import methods
     from scob.config import load_config
     from scob.training.metrics import recovery_metrics
@@ -52,7 +52,7 @@ def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -
         curve = run.curve
         best = max(curve, key=lambda r: r["mAP-holdout-full"])
         observed = max(curve, key=lambda r: r["mAP-observed"])
-        found = {
+        result: dict[str, object] = {
             "name": name,
             "words": words,
             "last": curve[-1]["mAP"],
@@ -68,8 +68,8 @@ def run_one(name: str, words: list[str], data: str, backbone: str, cache: str) -
         assert run.experiment is not None
         data = run.experiment.data
         recovered = recovery_metrics(run.scores("train"), data.observed.values, data.train.labels.values)
-        found["recovery_ap"] = recovered.average_precision
-    return found
+        result["recovery_ap"] = recovered.average_precision
+    return result
 
 
 def main() -> None:
@@ -82,9 +82,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--together", type=int, default=3)
     parser.add_argument("--extra", default="", help="key=value,key=value for every run")
-    parser.add_argument("--candidates", nargs="*", default=[], help="name:key=value,... to choose from by the holdout")
+    parser.add_argument(
+        "--candidates", nargs="*", default=[], help="name:key=value,... to choose from on held-out images"
+    )
     parser.add_argument("--incumbent", type=float, default=0.0, help="held-out mAP a candidate must beat")
-    parser.add_argument("--one", default="", help="internal: run this one and print its JSON")
+    parser.add_argument("--one", default="", help="internal: run only this and print its JSON")
     args = parser.parse_args()
     if args.one:
         name, words = json.loads(args.one)
@@ -100,7 +102,7 @@ def main() -> None:
         table = {"main": MAIN, "ablation": ABLATION}.get(group, one)
         for seed in range(args.seeds):
             wanted += [(n, [*extra, *chosen, *w, f"train.seed={seed}"]) for n, w in table.items()]
-    begin(wanted, args, results)
+    run_all(wanted, args, results)
 
 
 def parse(group: str) -> tuple[str, list[str]]:
@@ -110,9 +112,9 @@ def parse(group: str) -> tuple[str, list[str]]:
 
 
 def choose(args: argparse.Namespace, extra: list[str], results: list[dict[str, object]]) -> list[str]:
-    """The candidate that is best on the held-out training images in its last epoch; never by the reported split."""
+    """The candidate that is best on held-out training images in its last epoch; the reported split plays no part."""
     candidates = dict(parse(c) for c in args.candidates)
-    begin([(n, [*extra, "train.holdout=0.2", *w, "train.seed=0"]) for n, w in candidates.items()], args, results)
+    run_all([(n, [*extra, "train.holdout=0.2", *w, "train.seed=0"]) for n, w in candidates.items()], args, results)
     best = max(results, key=lambda r: float(str(r["holdout_last"])), default=None)
     if best is None or float(str(best["holdout_last"])) <= args.incumbent:
         return []
@@ -120,8 +122,8 @@ def choose(args: argparse.Namespace, extra: list[str], results: list[dict[str, o
     return candidates[str(best["name"])]
 
 
-def begin(wanted: list[tuple[str, list[str]]], args: argparse.Namespace, results: list[dict[str, object]]) -> None:
-    """Run all, `--together` at a time; write the JSON after each."""
+def run_all(wanted: list[tuple[str, list[str]]], args: argparse.Namespace, results: list[dict[str, object]]) -> None:
+    """Run all, `--together` at a time; write the JSON after each run."""
     running: list[tuple[str, subprocess.Popen[str]]] = []
     queue = list(wanted)
     while queue or running:
@@ -151,14 +153,14 @@ def begin(wanted: list[tuple[str, list[str]]], args: argparse.Namespace, results
             if line is None:
                 print(f"{name}: FAILED\n{output[-1500:]}", flush=True)
                 continue
-            found = json.loads(line[7:])
-            results.append(found)
+            result = json.loads(line[7:])
+            results.append(result)
             args.out.write_text(json.dumps(results))
             print(
-                f"{name:28s} last {found['last']:.2f} held-out {found['held_out_full']:.2f} (epoch "
-                f"{found['held_out_full_epoch']}) obs {found['held_out_observed']:.2f} | holdout last "
-                f"{found['holdout_last']:.2f} best {found['holdout_best']:.2f} | "
-                f"rec {found.get('recovery_ap', 0):.1f} | {found['seconds']:.0f}s | {' '.join(found['words'])}",
+                f"{name:28s} last {result['last']:.2f} held-out {result['held_out_full']:.2f} (epoch "
+                f"{result['held_out_full_epoch']}) obs {result['held_out_observed']:.2f} | holdout last "
+                f"{result['holdout_last']:.2f} best {result['holdout_best']:.2f} | "
+                f"rec {result.get('recovery_ap', 0):.1f} | {result['seconds']:.0f}s | {' '.join(result['words'])}",
                 flush=True,
             )
 

@@ -1,7 +1,7 @@
-"""`make durability`: inject every fault for real and print how many were injected, survived, and what was lost.
+"""`make durability`: inject every fault for real, and print how many were injected and survived and what was lost.
 
-Kills, damaged checkpoints, several processes, malicious files, full disks and the rest are tests in tests/durability;
-this runs all of them, the minutes-long ones too. About 20 minutes on two cores.
+The faults (kills, damaged checkpoints, several processes, malicious files, full disks, ...) are tests in
+tests/durability; this runs all of them, the slow ones too. Takes about 20 minutes on two cores.
 """
 
 import os

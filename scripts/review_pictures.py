@@ -1,7 +1,7 @@
-"""Photograph the review page for the README: python scripts/review_pictures.py RUN (a run after `scob recover`).
+"""Take screenshots of the review page for the README: python scripts/review_pictures.py RUN (after `scob recover`).
 
-Writes docs/images/review.png and docs/images/review-phone.png. It reviews a copy: decisions in RUN stay as they are.
-The run shown there:
+Writes docs/images/review.png and docs/images/review-phone.png. It reviews a copy, so
+the decisions in RUN do not change. The run in the README:
 
     scob train configs/demo.yaml data.source=scenes:1200x160 data.size=160 train.epochs=5 --out runs/scenes
     scob thresholds runs/scenes && scob recover runs/scenes --top 120
@@ -23,12 +23,12 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-COLOURS = 256  # a palette instead of three bytes a pixel
+COLOURS = 256  # a palette instead of three bytes per pixel
 
 
 @contextmanager
 def review(run: Path) -> Iterator[str]:
-    """The address of `scob review` on the run while the block runs."""
+    """Serve `scob review RUN` for the duration of the block; yields its address."""
     command = [sys.executable, "-m", "scob", "review", str(run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -39,7 +39,7 @@ def review(run: Path) -> Iterator[str]:
 
 
 def store(page: Page, path: Path) -> None:
-    """What the window shows, with a palette: a third of the bytes."""
+    """Save what the window shows, with a palette: a third of the bytes."""
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     path.parent.mkdir(parents=True, exist_ok=True)
     shot.quantize(COLOURS, kmeans=4, dither=Image.Dither.NONE).save(path, optimize=True)
@@ -47,7 +47,7 @@ def store(page: Page, path: Path) -> None:
 
 
 def ready(page: Page) -> None:
-    """Wait for the pictures of the suggestion on show, and for the notice at the bottom to go."""
+    """Wait for the pictures of the current suggestion, and for the notice at the bottom to disappear."""
     expect(page.locator("#mask")).to_be_visible()
     for picture in page.locator("#image, #mask, #nearest img").all():
         expect(picture).not_to_have_js_property("naturalWidth", 0)
@@ -56,7 +56,7 @@ def ready(page: Page) -> None:
 
 
 def photograph(browser: Browser, address: str, keys: str, folder: Path) -> None:
-    """Press the keys one after the other, then show the mask as a person would."""
+    """Press the keys one after the other, then show the mask as a person would, on a desktop and on a phone."""
     page = browser.new_page(viewport={"width": 1200, "height": 720}, color_scheme="light")
     page.goto(address)
     for key in keys:
@@ -78,15 +78,15 @@ def photograph(browser: Browser, address: str, keys: str, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--keys", default="aaraa", help="pressed first: a accepts, r rejects, s skips, u undoes")
+    parser.add_argument("--keys", default="aaraa", help="keys to press first: a accepts, r rejects, s skips, u undoes")
     parser.add_argument("--out", type=Path, default=IMAGES)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        copy = Path(folder) / given.run.resolve().name / "recovered"
-        shutil.copytree(given.run / "recovered", copy, ignore=shutil.ignore_patterns("decisions.jsonl"))
+        copy = Path(folder) / options.run.resolve().name / "recovered"
+        shutil.copytree(options.run / "recovered", copy, ignore=shutil.ignore_patterns("decisions.jsonl"))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         with review(copy.parent) as address:
-            photograph(browser, address, given.keys, given.out)
+            photograph(browser, address, options.keys, options.out)
         browser.close()
 
 

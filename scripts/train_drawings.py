@@ -1,9 +1,9 @@
-"""Train the embedded backbone once: a small ResNet that names single drawn objects, its ImageNet.
+"""Train the embedded backbone: a small ResNet that learns to name single drawn objects, as others learn on ImageNet.
 
-    python scripts/train_drawings.py            # writes src/scob/drawings/{config.json, model.safetensors}
+    python scripts/train_drawings.py            # writes src/scob/model/drawings/{config.json, model.safetensors}
     python scripts/train_drawings.py --probe    # only measures the stored backbone, frozen, on the scenes
 
-The renders show one object each, of the scenes' classes and eight more, under a seed and splits of their own.
+Each render shows one object, of the scenes' classes or of eight more. Seed and splits differ from the scenes'.
 """
 
 import argparse
@@ -41,10 +41,10 @@ from scob.data.scenes.shapes import SHAPES, Shape
 from scob.draws import seed_key
 from scob.labels import Labels
 
-FOLDER = Path(__file__).parents[1] / "src" / "scob" / "drawings"
+FOLDER = Path(__file__).parents[1] / "src" / "scob" / "model" / "drawings"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-PHASES = ((48, 64_000), (64, 48_000), (96, 16_000))  # side in pixels, number of renders: small ones are cheap
-RAMP = 48_000  # the first renders grow from easy (a large object on a faint ground) to as hard as the others
+PHASES = ((48, 64_000), (64, 48_000), (96, 16_000))  # side in pixels, number of renders; small ones are cheap
+RAMP = 48_000  # renders until full difficulty; the first ones are easy: a large object on a faint background
 HELD_OUT = 4_000
 
 
@@ -117,7 +117,7 @@ KINDS: tuple[Shape, ...] = (*SHAPES.values(), *EXTRA)
 
 
 def render(key: int, size: int, level: float = 1.0) -> tuple[NDArray[np.uint8], int]:
-    """One object on a cluttered ground, somewhere in the picture, and which it is; easy at level 0."""
+    """A picture of one object somewhere on a cluttered background, and its kind; easy at level 0."""
     random = Random(key)
     kind = whole(random, 0, len(KINDS) - 1)
     canvas = draw_background(random, size)
@@ -157,14 +157,14 @@ def batches(data: Renders, size: int, workers: int, device: str) -> Iterator[tup
 
 
 def normalise(images: Tensor) -> Tensor:
-    """(B, H, W, 3) uint8 -> (B, 3, H, W), as ImageNet backbones take it."""
+    """(B, H, W, 3) uint8 -> (B, 3, H, W), normalised as for ImageNet backbones."""
     mean, std = torch.tensor(MEAN, device=images.device), torch.tensor(STD, device=images.device)
     scaled = (images.float() / 255 - mean) / std
     return scaled.permute(0, 3, 1, 2)  # channels-last in memory
 
 
 class Classifier(nn.Module):
-    """The backbone with a linear head on the mean of each tap; stage 2 is read too, so taught too."""
+    """The backbone with a linear head on the mean of each tap; stage 2 has one too, so it is trained too."""
 
     def __init__(self, backbone: ResNetBackbone, kinds: int) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class Classifier(nn.Module):
 
 
 def train(seed: int, batch: int, rate: float, times: int, workers: int, device: str, folder: Path) -> Classifier:
-    """Learn to name the renders; the backbone is stored after every phase."""
+    """Train on the renders; the backbone is saved after every phase."""
     torch.manual_seed(seed)
     config = ResNetConfig(
         embedding_size=32,
@@ -212,7 +212,7 @@ def train(seed: int, batch: int, rate: float, times: int, workers: int, device: 
 
 @torch.inference_mode()
 def accuracy(model: Classifier, seed: int, size: int, workers: int, device: str) -> float:
-    """Share of held-out renders named rightly."""
+    """Share of held-out renders that are named correctly."""
     right = sum(
         float((model(images)[-1].argmax(1) == kinds).sum())
         for images, kinds in batches(Renders(seed, f"held-out-{size}", HELD_OUT, size), 100, workers, device)
@@ -221,7 +221,7 @@ def accuracy(model: Classifier, seed: int, size: int, workers: int, device: str)
 
 
 def store(model: Classifier, folder: Path) -> None:
-    """Half precision on disk; the config still asks for float32, which is what a CPU wants."""
+    """Save in half precision; the config still asks for float32, which is faster on a CPU."""
     model.backbone.half().save_pretrained(folder)
     model.backbone.float()
     model.backbone.config.dtype = "float32"
@@ -231,7 +231,7 @@ def store(model: Classifier, folder: Path) -> None:
 
 @torch.inference_mode()
 def pooled(backbone: ResNetBackbone, images: NDArray[np.uint8]) -> Tensor:
-    """Mean and maximum of both taps, standardised later: (N, 2 * (C2 + C3))."""
+    """Mean and maximum of both taps, not yet standardised: (N, 2 * (C2 + C3))."""
     rows = []
     for start in range(0, len(images), 50):
         maps = backbone(normalise(torch.from_numpy(images[start : start + 50]))).feature_maps
@@ -240,7 +240,7 @@ def pooled(backbone: ResNetBackbone, images: NDArray[np.uint8]) -> Tensor:
 
 
 def probe(backbone: ResNetBackbone, seed: int) -> dict[str, float]:
-    """mAP on the validation scenes of a linear read-out of the frozen backbone, by its training labels."""
+    """mAP on the validation scenes of a linear classifier on the frozen backbone, by the labels it was trained on."""
     drawn = {split: scenes.draw(count, 128, 0, split) for split, count in (("train", 2000), ("val", 1000))}
     features = {split: pooled(backbone, part.images) for split, part in drawn.items()}
     mean, std = features["train"].mean(0), features["train"].std(0) + 1e-6
@@ -269,20 +269,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2024)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=2e-3)
-    parser.add_argument("--times", type=int, default=1, help="so many times the renders, for a faster machine")
-    parser.add_argument("--workers", type=int, default=1, help="processes that draw")
-    parser.add_argument("--threads", type=int, default=1, help="for torch; the renders take a core of their own")
+    parser.add_argument("--times", type=int, default=1, help="multiply the number of renders, on a faster machine")
+    parser.add_argument("--workers", type=int, default=1, help="number of drawing processes")
+    parser.add_argument("--threads", type=int, default=1, help="threads for torch; drawing takes another core")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--probe", action="store_true", help="measure the stored backbone on the scenes and stop")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    if not given.probe:
-        model = train(given.seed, given.batch, given.rate, given.times, given.workers, given.device, given.folder)
+    parser.add_argument("--probe", action="store_true", help="only measure the stored backbone on the scenes")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if not options.probe:
+        model = train(
+            options.seed, options.batch, options.rate, options.times, options.workers, options.device, options.folder
+        )
         for size in (64, 96, 128):
-            share = accuracy(model, given.seed, size, given.workers, given.device)
+            share = accuracy(model, options.seed, size, options.workers, options.device)
             print(f"held-out accuracy at {size} px: {100 * share:.1f}%", flush=True)
-    backbone = ResNetBackbone.from_pretrained(given.folder).eval()
+    backbone = ResNetBackbone.from_pretrained(options.folder).eval()
     for name, score in probe(backbone, 0).items():
         print(f"linear probe on the scenes, {name} labels: mAP {score:.1f}", flush=True)
 

@@ -1,4 +1,4 @@
-"""The command line as a stranger meets it: quick help, one sentence for an error, a traceback only when asked."""
+"""The command line as a newcomer meets it: quick help, one sentence for an error, a traceback only when asked."""
 
 import subprocess
 import sys
@@ -34,10 +34,10 @@ def test_help_imports_nothing_heavy() -> None:
 def test_importing_the_package_takes_less_than_a_third_of_a_second() -> None:
     def microseconds() -> int:
         command = [sys.executable, "-X", "importtime", "-c", "import scob"]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
-        _, whole, name = told[-1].removeprefix("import time:").split("|")
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+        _, cumulative, name = lines[-1].removeprefix("import time:").split("|")
         assert name.strip() == "scob"
-        return int(whole)
+        return int(cumulative)
 
     assert min(microseconds() for _ in range(3)) < 300_000  # the best of three: others may keep the machine busy
 
@@ -51,7 +51,7 @@ def test_each_verb_is_a_public_function_whatever_was_imported_before() -> None:
         "print(*sorted(public))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # A verb that is called otherwise in Python: bench are several, and a package has the name of reproduce.
+    # Verbs with another name in Python: bench is several functions, and reproduce is the name of a package.
     named = {"review": "serve", "data": "describe", "bench": None, "reproduce": None}
     assert {named.get(verb, verb) for verb in VERBS} - {None} <= set(ran.stdout.split())
 
@@ -59,8 +59,8 @@ def test_each_verb_is_a_public_function_whatever_was_imported_before() -> None:
 def test_the_functions_that_help_texts_name_are_there() -> None:
     code = (
         "import re, operator, scob; from scob.cli import build; app = build()\n"
-        "said = ' '.join(c.help or '' for c in app.registered_commands)\n"
-        "names = [n for group in re.findall(r'\\(Python: ([^)]*)\\)', said) for n in group.split(', ')]\n"
+        "text = ' '.join(c.help or '' for c in app.registered_commands)\n"
+        "names = [n for group in re.findall(r'\\(Python: ([^)]*)\\)', text) for n in group.split(', ')]\n"
         "print(*(n for n in names if callable(operator.attrgetter(n.removeprefix('scob.'))(scob))))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -79,7 +79,7 @@ def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
 def test_an_option_that_would_be_ignored_is_refused() -> None:
     for words in (("demo", "--val", "labels.csv"), ("demo", "--extend", "epochs=9")):
         shown = scob("train", *words)
-        assert shown.returncode == 2 and "goes with" in shown.stderr
+        assert shown.returncode == 2 and " needs --" in shown.stderr
 
 
 def test_a_path_that_the_system_refuses_is_one_sentence() -> None:

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of one target: `python tests/fuzz/run_atheris.py label_table -runs=1000000`.
 
-Needs `pip install atheris` (not a dependency of Scob). It goes on after a finding: the first input of each kind is kept
-in `--findings FOLDER`, named after the exception and the line of Scob that let it through.
+Needs `pip install atheris` (not a dependency of Scob). It continues after a finding: the first input of each kind
+is kept in `--findings FOLDER`, named after the exception and the line of Scob that raised it.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ def main() -> None:
     findings = Path("findings")
     if options and options[0] == "--findings":
         findings, options = Path(options[1]), options[2:]
-    import torch  # noqa: F401 (before the instrumentation: only the parsers are to be followed)
+    import torch  # noqa: F401 (before the instrumentation: only the parsers are followed)
 
     with atheris.instrument_imports(include=PARSERS):
         pass
@@ -29,7 +29,7 @@ def main() -> None:
     from fuzz.seeds import seeds
     from fuzz.targets import TARGETS, survives
 
-    corpus = findings / "corpus" / name  # a later round goes on from what this one learnt
+    corpus = findings / "corpus" / name  # a later round continues from here
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds(name)):
         (corpus / f"seed{number}").write_bytes(seed)

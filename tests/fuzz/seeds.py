@@ -10,7 +10,7 @@ from fuzz.targets import model_folder, onnx_bytes, picture, scratch
 
 
 def seeds(name: str) -> list[bytes]:
-    """Inputs that are right, or nearly, for a fuzzer to start from."""
+    """Inputs that are valid, or nearly so, for a fuzzer to start from."""
     coco = {
         "images": [{"id": 1, "file_name": "a.jpg", "height": 4, "width": 4}],
         "categories": [{"id": 1, "name": "cat"}],

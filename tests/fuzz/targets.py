@@ -1,4 +1,4 @@
-"""What a stranger's file can reach: each target takes bytes, writes them where a user's file would be, and reads it.
+"""Every parser of files from outside: a target writes bytes to where a user's file would be, and reads that file.
 
 A target may return or raise `UserError`. Anything else (another exception, a hang, memory without end) is a finding.
 """
@@ -22,7 +22,7 @@ Target = Callable[[bytes], None]
 
 @cache
 def scratch(name: str) -> Path:
-    """A folder of the target's own, in memory where there is such a place."""
+    """A folder for one target, in memory if the system has such a folder."""
     shared = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix=f"scob-fuzz-{name}-", dir=shared if shared.is_dir() else None))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -65,7 +65,7 @@ def voc_folder() -> Path:
 
 
 def voc_annotation(data: bytes) -> None:
-    """An annotation file; the first byte chooses what a difficult object counts as."""
+    """An annotation file of VOC; the first byte chooses what a difficult object counts as."""
     from scob.data.readers import voc
 
     folder, kind = voc_folder(), data[0] if data else 0
@@ -95,7 +95,7 @@ def coco_folder() -> Path:
 
 
 def coco_instances(data: bytes) -> None:
-    """An instances file, and the masks of every image in it."""
+    """An instances file of COCO, and the masks of every image in it."""
     from scob.data.readers import coco
     from scob.data.split import ReadOptions
 
@@ -112,14 +112,14 @@ def settings(data: bytes) -> None:
     from scob.config import load_config
 
     path = scratch("settings") / "settings.yaml"
-    whole, _, words = data.partition(b"\0")
-    path.write_bytes(whole)
+    text, _, words = data.partition(b"\0")
+    path.write_bytes(text)
     load_config(path, [w for w in words.decode(errors="replace").split("\n") if w], ["role", "an"])
 
 
 @cache
 def model_folder() -> tuple[Path, bytes]:
-    """A model folder that loads, and its config.json."""
+    """A valid model folder, and its config.json."""
     import torch
     from transformers import ResNetConfig
     from transformers.models.resnet.modeling_resnet import ResNetBackbone
@@ -135,11 +135,11 @@ def model_folder() -> tuple[Path, bytes]:
         embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", out_features=["stage1", "stage2"]
     )
     backbone = Backbone(ResNetBackbone(shape), "tiny")
-    chosen = ModelSettings(width=8, heads=2, feedforward=8, layers=1, projection=4)
+    model = ModelSettings(width=8, heads=2, feedforward=8, layers=1, projection=4)
     grids = backbone.grids(16)
-    network = build_network(backbone, chosen, 2, 16, grids)
+    network = build_network(backbone, model, 2, 16, grids)
     card = ModelCard(
-        ("cat", "dog"), 16, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (0.5, 0.5), chosen.model_dump(mode="json"), grids,
+        ("cat", "dog"), 16, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (0.5, 0.5), model.model_dump(mode="json"), grids,
         "tiny", backbone_config(backbone), "scob", {"origin": "full", "fingerprint": "0"},
     )  # fmt: skip
     folder = scratch("model")
@@ -148,7 +148,7 @@ def model_folder() -> tuple[Path, bytes]:
 
 
 def model_card(data: bytes) -> None:
-    """The config.json of a model folder, whole."""
+    """The config.json of a model folder."""
     from scob.training.model_folder import ModelCard
 
     folder, _ = model_folder()
@@ -160,13 +160,13 @@ def model_load(data: bytes) -> None:
     """A model folder whose config.json has one value replaced: the first byte says which, the rest is its JSON."""
     from scob.training.model_folder import load_network
 
-    folder, whole = model_folder()
-    (folder / "config.json").write_bytes(replaced(json.loads(whole), data))
+    folder, config = model_folder()
+    (folder / "config.json").write_bytes(replaced(json.loads(config), data))
     load_network(folder)
 
 
 def replaced(tree: Any, data: bytes) -> bytes:
-    """`tree` as JSON with the n-th of its values replaced by other JSON."""
+    """`tree` as JSON, with one of its values replaced: the first byte chooses which, the rest is the new value."""
     places: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
@@ -182,7 +182,7 @@ def replaced(tree: Any, data: bytes) -> bytes:
 
 
 def onnx_metadata(data: bytes) -> None:
-    """What an ONNX file says of itself: four texts with a NUL between."""
+    """The metadata of an ONNX file: four texts separated by NUL."""
     from scob.inference.onnx.runtime import read_metadata
 
     texts = [part.decode(errors="replace") for part in data.split(b"\0")]
@@ -204,12 +204,12 @@ def onnx_bytes() -> bytes:
     }  # fmt: skip
     for key, value in stored.items():
         model.metadata_props.append(onnx.StringStringEntryProto(key=key, value=value))
-    whole: bytes = model.SerializeToString()
-    return whole
+    serialised: bytes = model.SerializeToString()
+    return serialised
 
 
 def onnx_file(data: bytes) -> None:
-    """A whole ONNX file, opened as `scob predict` opens it."""
+    """An ONNX file, opened as `scob predict` opens it."""
     from scob.inference.onnx.runtime import OnnxModel
 
     path = scratch("onnx") / "model.onnx"
@@ -218,7 +218,7 @@ def onnx_file(data: bytes) -> None:
 
 
 def label_file(data: bytes) -> None:
-    """A label file in safetensors form."""
+    """A label file in safetensors format."""
     from scob.labels import Labels
 
     path = scratch("labels") / "labels.safetensors"
@@ -252,7 +252,7 @@ def cub_folder() -> Path:
 
 
 def cub_lists(data: bytes) -> None:
-    """The four lists of CUB with a NUL between."""
+    """The four lists of CUB, separated by NUL."""
     from scob.data.readers import cub
     from scob.data.split import ReadOptions
 
@@ -265,7 +265,7 @@ def cub_lists(data: bytes) -> None:
 
 
 def suggestions(data: bytes) -> None:
-    """The queue of the review page: suggestions.jsonl and images.json with a NUL between."""
+    """The queue of the review page: suggestions.jsonl and images.json, separated by NUL."""
     from scob.recovery.suggestion import read_queue
 
     folder = scratch("review")
@@ -276,30 +276,21 @@ def suggestions(data: bytes) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    "label_table": label_table,
-    "voc_annotation": voc_annotation,
-    "voc_list": voc_list,
-    "coco_instances": coco_instances,
-    "cub_lists": cub_lists,
-    "settings": settings,
-    "model_card": model_card,
-    "model_load": model_load,
-    "onnx_metadata": onnx_metadata,
-    "onnx_file": onnx_file,
-    "label_file": label_file,
-    "checkpoint_file": checkpoint_file,
-    "suggestions": suggestions,
-    "image": image,
-}
+    target.__name__: target
+    for target in (
+        label_table, voc_annotation, voc_list, coco_instances, cub_lists, settings, model_card, model_load,
+        onnx_metadata, onnx_file, label_file, checkpoint_file, suggestions, image,
+    )
+}  # fmt: skip
 
 
 def survives(target: Target, data: bytes) -> bool:
-    """Whether the target took the input (False: refused with a sentence); anything else is raised."""
+    """Whether the target accepted the input (False: refused with a sentence); anything else is raised."""
     try:
         target(data)
     except UserError as error:
         message = str(error)
         assert message, "an error without a message"
-        assert len(message) < 100_000, "an error nobody can read"
+        assert len(message) < 100_000, "an error message that is too long"
         return False
     return True

@@ -1,6 +1,7 @@
-"""Every parser of outside input, on inputs nobody would write: taken, or refused with a sentence.
+"""Every parser of outside input, on spoilt inputs: each is accepted, or refused with a sentence.
 
-`SCOB_FUZZ_EXAMPLES=100000 pytest tests/fuzz` looks longer, and elsewhere each time; `run_atheris.py` looks by coverage.
+`SCOB_FUZZ_EXAMPLES=100000 pytest tests/fuzz` searches longer, and differently each time; `run_atheris.py` is guided by
+coverage.
 """
 
 import os
@@ -24,7 +25,7 @@ SPICE = [
 
 @st.composite
 def spoilt(draw: Any, name: str) -> bytes:
-    """A right input with a few slices replaced, or no such thing at all."""
+    """A valid input with a few slices replaced, or random bytes."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=200))
     data = draw(st.sampled_from(seeds(name)))

@@ -231,8 +231,9 @@ def test_python_goes_on_from_a_model_as_the_verb_does(small: Small, tmp_path: Pa
 
 
 def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scob.cli.train import TrainOptions
     from scob.cli.train import train as verb
 
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match=r"one process.*--resume RUN in several"):
-        verb(["demo"], init=Path("run"))
+        verb(TrainOptions(["demo"], init=Path("run")))

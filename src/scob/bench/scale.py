@@ -1,7 +1,7 @@
-"""What grows with the data: a step's time and memory as images and classes go up, one at a time, on drawn features.
+"""Time and memory of a step as first the number of images, then the number of classes grows.
 
-Everything of a step but the backbone and the head, whose cost depends on neither: reading and moving estimator rows,
-L_class, the tree, the mask bank. The tables are real and of full size; only the features are drawn.
+Measures every part of a step that depends on either: reading and updating estimator rows, L_class, the tree and the
+mask bank, but not the backbone and the head. The tables are real and of full size; only the features are random.
 """
 
 import tempfile
@@ -31,7 +31,7 @@ CLASSES = (20, 80, 312, 1_000, 10_000)
 
 @dataclass(frozen=True)
 class Scale:
-    """One size, measured. Bytes are those of the tables; `per_image` is what one more image costs."""
+    """One measured size. Bytes are those of the tables; `per_image` is the bytes each image takes."""
 
     images: int
     classes: int
@@ -44,7 +44,7 @@ class Scale:
 
 
 class SimulatedStep:
-    """The tables of a run of that size and the part of a step that touches them."""
+    """The tables of a run of this size and the part of a step that uses them."""
 
     def __init__(self, images: int, classes: int, batch: int, place: RowStorage) -> None:
         self.images, self.classes, self.batch = images, classes, batch
@@ -64,13 +64,13 @@ class SimulatedStep:
         rows = (uniform(lanes, 1)[:, 0].double() * self.images).long()
         rows = torch.unique(rows)
         rows = torch.cat((rows, rows.new_full((self.batch - len(rows),), self.images)))
-        chosen = torch.where(rows < self.images, self.own[rows], -1)
+        labels = torch.where(rows < self.images, self.own[rows], -1)
         logits = uniform(rows, number, self.classes).requires_grad_()
         estimated = self.estimator.rows(rows)
         loss = l_class(logits.sigmoid(), estimated.sigmoid(), self.observed[rows], 1.5, BatchShare(self.weight))
         torch.autograd.backward(loss)
         features = torch.nn.functional.normalize(uniform(rows, number + 1, DIMENSION), dim=1)
-        self.tree.insert(chosen, logits.detach()[:, 0].sigmoid(), rows, features)
+        self.tree.insert(labels, logits.detach()[:, 0].sigmoid(), rows, features)
         off = torch.zeros(self.batch, dtype=torch.bool)
         masks = self.bank.load(rows, off)
         self.bank.store(rows, (~masks[0], ~masks[1]), off)
@@ -81,7 +81,7 @@ class SimulatedStep:
 
     @property
     def row_bytes(self) -> int:
-        """Everything with a row an image: estimates and their moments, masks, labels, the tree's register, keys."""
+        """All tables with one row per image: estimates and their moments, masks, labels, the tree's index, keys."""
         tables = (*self.estimator.buffers(), *self.bank.buffers(), self.observed, self.tree.home, self.own)
         return sum(t.nbytes for t in tables)
 
@@ -91,22 +91,22 @@ class SimulatedStep:
 
 
 def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Sequence[RowStorage]) -> list[Scale]:
-    """Time a step at each size (images, classes) by the clock and by what the processor spent on it.
+    """Wall time and processor time of a step at each size (images, classes).
 
-    The sizes take turns, step by step, so that the machine's changes of pace reach all of them alike, and none finds
-    its rows in the cache. The lower quartile of `steps` on one thread, after a few that warm up.
+    The sizes take turns, step by step, so that changes of the machine's pace affect all of them alike and none finds
+    its rows in the cache. Reports the lower quartile of `steps` steps on one thread, after five to warm up.
     """
-    made = [SimulatedStep(*size, batch, place) for size, place in zip(sizes, places, strict=True)]
-    clock: list[list[float]] = [[] for _ in made]
-    spent: list[list[float]] = [[] for _ in made]
+    simulated = [SimulatedStep(*size, batch, place) for size, place in zip(sizes, places, strict=True)]
+    clock: list[list[float]] = [[] for _ in simulated]
+    spent: list[list[float]] = [[] for _ in simulated]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for number in range(steps + 5):
-            # In another order each time: whoever follows the largest finds an empty cache.
-            for turn in Random(number).sample(range(len(made)), len(made)):
+            # In a different order each time: the size that follows the largest finds an empty cache.
+            for turn in Random(number).sample(range(len(simulated)), len(simulated)):
                 began, began_spent = time.perf_counter(), time.thread_time()
-                made[turn](number)
+                simulated[turn](number)
                 clock[turn].append(time.perf_counter() - began)
                 spent[turn].append(time.thread_time() - began_spent)
     finally:
@@ -120,7 +120,7 @@ def measure(sizes: Sequence[tuple[int, int]], batch: int, steps: int, places: Se
             step.images, step.classes, place.kind, quartile(wall), quartile(busy), step.row_bytes, step.tree_bytes,
             step.row_bytes / (step.images + 1),
         )
-        for step, place, wall, busy in zip(made, places, clock, spent, strict=True)
+        for step, place, wall, busy in zip(simulated, places, clock, spent, strict=True)
     ]  # fmt: skip
 
 
@@ -132,12 +132,15 @@ def bench_scale(
     folder: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, list[Scale]]:
-    """Images going up at the fewest classes, then classes at the fewest images. Rows that would fill more than half of
-    the free host memory are put into a mapped file in `folder` (a temporary one by default)."""
+    """Grow the images at the smallest number of classes, then the classes at the smallest number of images.
+
+    Rows that would fill more than half of the free host memory go into a mapped file in `folder` (by default a
+    temporary one).
+    """
     if not images or not classes:
-        raise UserError("give at least one number of images and one of classes")
+        raise UserError("give at least one number of images and at least one number of classes")
     plan = {"images": [(n, min(classes)) for n in images], "classes": [(min(images), c) for c in classes]}
-    found = {}
+    measured = {}
     for what, sizes in plan.items():
         if progress is not None:
             progress(what)
@@ -149,12 +152,12 @@ def bench_scale(
                 kind = "host" if need < left else "disk"
                 left -= need if kind == "host" else 0
                 places.append(RowStorage(kind, Path(temporary) / f"{count}-{kinds}"))
-            found[what] = measure(sizes, batch, steps, places)
-    return found
+            measured[what] = measure(sizes, batch, steps, places)
+    return measured
 
 
 def free_memory() -> int:
-    """Bytes of host memory that can be had."""
+    """Bytes of available host memory; 4 GiB if the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
@@ -163,5 +166,5 @@ def free_memory() -> int:
 
 
 def growth(sizes: Sequence[Scale]) -> float:
-    """The dearest step over that of the first, smallest size, by processor time."""
+    """Processor time of the slowest step relative to the first, smallest size."""
     return max(s.busy_ms for s in sizes) / sizes[0].busy_ms

@@ -1,4 +1,4 @@
-"""`scob VERB`: each verb is one file here, and the only code that prints. Heavy imports happen inside the verbs."""
+"""`scob VERB`: one file per verb. Only this room prints. Heavy imports happen inside the verbs."""
 
 import importlib
 import sys
@@ -18,7 +18,7 @@ def build() -> typer.Typer:
     """The app with every verb registered; importing a verb's file imports nothing heavy."""
     app = typer.Typer(
         name="scob",
-        help="Name everything in an image after learning from one label per image.",
+        help="Train on images with one label each, then name everything they show.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -27,7 +27,7 @@ def build() -> typer.Typer:
 
     @app.callback()
     def options(
-        debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error. Goes before the verb."),
+        debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error."),
     ) -> None:
         pass
 
@@ -37,7 +37,7 @@ def build() -> typer.Typer:
 
 
 def main() -> None:
-    """The console script: a `UserError`, or a path the system refuses, becomes one sentence and exit code 2."""
+    """The console script: a `UserError`, or a path that the system refuses, becomes one sentence and exit code 2."""
     debug = "--debug" in sys.argv[1:]
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
     try:
@@ -47,7 +47,7 @@ def main() -> None:
             raise
         complain(str(error))
         sys.exit(2)
-    except OSError as error:  # a path that no verb foresaw: too long a name, a device, a share that went away
+    except OSError as error:  # a path that no verb expects: a name too long, a device, a network share that vanished
         if debug or error.filename is None:
             raise
         complain(f"{error.filename}: {error.strerror}")

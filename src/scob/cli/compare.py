@@ -1,78 +1,96 @@
-"""`scob compare METHOD... --data SOURCE`: the methods side by side on the same observed labels."""
+"""`scob compare METHOD... --data SOURCE`: rank methods trained on the same observed labels."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+from scob.cli.console import escape, note, out, table
+from scob.cli.options import with_options
+from scob.errors import UserError
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("compare", help="Train methods on the same labels and rank them; --list names the methods.")(compare)
+    app.command("compare", help="Train several methods on the same labels and rank them; --list shows the methods.")(
+        with_options(compare)
+    )
 
 
-def compare(
-    words: list[str] = typer.Argument(
-        None, metavar="METHOD... [KEY=VALUE]...", help="Methods, and settings as in train.epochs=3."
-    ),
-    data: str = typer.Option("", help="A folder, a label table, or 'scenes'."),
-    config: Path = typer.Option(None, help="A settings file all runs start from; for scenes the demo's."),
-    backbone: str = typer.Option("", help="Hub name, folder or ResNet file; for scenes the embedded one."),
-    labels: str = typer.Option("", help="What is observed: single, partial:0.1, full or given."),
-    seeds: int = typer.Option(1, min=1, help="Runs of each method, each with its own draw of the labels."),
-    top: int = typer.Option(0, min=0, help="Only the best so many (and role, full) run on the seeds after the first."),
-    out: Path = typer.Option(Path("comparison"), help="Where runs and results go; runs in it are reused."),
-    methods_folder: list[Path] = typer.Option(None, help="Look for methods of your own in this folder."),
-    show: bool = typer.Option(False, "--list", help="Name every method and what it does."),
-) -> None:
+@dataclass(frozen=True)
+class CompareOptions:
+    """The options of `scob compare`."""
+
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="METHOD... [KEY=VALUE]...", help="Methods, then settings such as train.epochs=3."),
+    ] = None
+    data: Annotated[str, typer.Option(help="Folder, label table, or 'scenes'.")] = ""
+    config: Annotated[
+        Path | None, typer.Option(help="Settings file that all runs start from; the demo's for scenes.")
+    ] = None
+    backbone: Annotated[str, typer.Option(help="Hub name, folder or ResNet file; the embedded one for scenes.")] = ""
+    labels: Annotated[str, typer.Option(help="Observed labels: single, partial:0.1, full or given.")] = ""
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per method; each seed draws its own labels.")] = 1
+    top: Annotated[
+        int,
+        typer.Option(min=0, help="After the first seed, train only role, full and the N best methods; 0 trains all."),
+    ] = 0
+    out: Annotated[Path, typer.Option(help="Folder for runs and results; finished runs in it are reused.")] = Path(
+        "comparison"
+    )
+    methods_folder: Annotated[list[Path] | None, typer.Option(help="Folder with your own methods; repeatable.")] = None
+    show: Annotated[bool, typer.Option("--list", help="List every method and what it does.")] = False
+
+
+def compare(options: CompareOptions) -> None:
     """Run what is missing, print the table, write Markdown, CSV, JSON, PNG and SVG."""
     from scob import methods
-    from scob.cli.console import err, escape
     from scob.cli.reproduce import Display
-    from scob.config import resolve
-    from scob.errors import UserError
+    from scob.config import read_yaml, resolve
     from scob.studies.compare import NAME
     from scob.studies.compare import compare as run
     from scob.studies.reproduce.registry import settings_for
     from scob.training.stopping import Interrupted
 
-    for folder in methods_folder or []:
+    o = options
+    for folder in o.methods_folder or []:
         methods.register_folder(folder)
-    if show:
+    if o.show:
         list_methods()
         return
-    names = [word for word in words or [] if "=" not in word]
+    words = o.words or []
+    names = [word for word in words if "=" not in word]
     if not names:
-        raise UserError("name the methods to compare, as in scob compare role scob full; --list names them all")
-    overrides = [*_observed(labels), *(word for word in words if "=" in word)]
-    if not data and config is None:
-        raise UserError("say what to compare on: --data SOURCE (a folder, a label table, or 'scenes')")
-    if not data:
-        from scob.config import read_yaml
-
-        data = str(read_yaml(config).get("data", {}).get("source", "scenes"))
+        raise UserError("name the methods to compare, as in scob compare role scob full; --list shows all methods")
+    overrides = [*label_settings(o.labels), *(word for word in words if "=" in word)]
+    if not o.data and o.config is None:
+        raise UserError("name the data to compare on: --data SOURCE (a folder, a label table, or 'scenes')")
+    source = o.data
+    if not source:
+        assert o.config is not None
+        source = str(read_yaml(o.config).get("data", {}).get("source", "scenes"))
     for name in names:
         methods.find(name)
     settings = resolve(
-        settings_for(data, config, overrides, backbone or None), "on the command line", methods.section_names()
+        settings_for(source, o.config, overrides, o.backbone or None), "on the command line", methods.section_names()
     )
 
     with Display() as display:
         try:
-            rows = run(names, settings, out, seeds, display, top)
+            rows = run(names, settings, o.out, o.seeds, display, o.top)
         except Interrupted as stop:
-            err.print("Stopped; what is done is kept: the same command goes on from here.", highlight=False)
+            note("Stopped. Finished work is kept; run the same command to continue.")
             raise typer.Exit(stop.code) from None
     if display.first:
         print_rows(rows)
-        written = ", ".join(str(out / f"{NAME}.{ending}") for ending in ("md", "csv", "json", "png", "svg"))
-        err.print(escape(f"Written: {written}"), highlight=False, soft_wrap=True)
+        note("Written: " + ", ".join(str(o.out / f"{NAME}.{ending}") for ending in ("md", "csv", "json", "png", "svg")))
 
 
-def _observed(labels: str) -> list[str]:
+def label_settings(labels: str) -> list[str]:
     """`partial:0.1` as settings."""
-    from scob.errors import UserError
-
     if not labels:
         return []
     kind, _, fraction = labels.partition(":")
@@ -81,9 +99,8 @@ def _observed(labels: str) -> list[str]:
     return [f"labels.kind={kind}", *([f"labels.fraction={fraction}"] if fraction else [])]
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    """The table, best first."""
-    from scob.cli.console import out, table
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The table, best method first."""
 
     def shown(value: float | None, decimals: int, suffix: str = "") -> str:
         return "-" if value is None else f"{value:.{decimals}f}{suffix}"
@@ -102,20 +119,19 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
 
 
 def list_methods() -> None:
-    """Every method: its name, its title, the first line of its file's docstring."""
+    """Every method: its name, its title and the first line of its file's docstring."""
     import sys
 
     from rich.table import Table
 
     from scob import methods
-    from scob.cli.console import escape, out
 
-    listed = Table(title="Methods", title_justify="left", header_style="bold")
-    listed.add_column("name", no_wrap=True)
-    listed.add_column("title", no_wrap=True)
-    listed.add_column("what it does")
+    listing = Table(title="Methods", title_justify="left", header_style="bold")
+    listing.add_column("name", no_wrap=True)
+    listing.add_column("title", no_wrap=True)
+    listing.add_column("what it does")
     for name in methods.names():
         kind = methods.find(name)
-        told = (sys.modules[kind.__module__].__doc__ or kind.__doc__ or "").strip().splitlines()
-        listed.add_row(name, escape(kind.title), escape(told[0] if told else ""))
-    out.print(listed)
+        docstring = (sys.modules[kind.__module__].__doc__ or kind.__doc__ or "").strip().splitlines()
+        listing.add_row(name, escape(kind.title), escape(docstring[0] if docstring else ""))
+    out.print(listing)

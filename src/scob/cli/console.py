@@ -1,5 +1,6 @@
-"""Where verbs print: results to stdout, everything else to stderr, so that output can be piped."""
+"""Where verbs print: results to stdout, everything else to stderr, so that results can be piped."""
 
+import os
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -11,27 +12,49 @@ err = Console(stderr=True)
 
 
 def complain(message: str) -> None:
-    """One sentence for a person, on stderr."""
+    """Print an error to stderr."""
     err.print(f"[bold red]scob:[/] {escape(message)}", soft_wrap=True, highlight=False)
 
 
+def note(message: str) -> None:
+    """Print one line about the work to stderr, as it is: no markup, no wrapping."""
+    err.print(message, soft_wrap=True, highlight=False, markup=False)
+
+
 def escape(text: str) -> str:
-    """Text that rich will print as it is."""
+    """Text that rich prints unchanged."""
     from rich.markup import escape as rich_escape
 
     return rich_escape(text)
 
 
 def command(*words: object) -> str:
-    """`scob WORDS...` as it can be copied into a shell, whatever the names in it hold."""
+    """`scob WORDS...`, quoted so that it can be copied into a shell."""
     return shlex.join(["scob", *map(str, words)])
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table whose first column is text and whose other columns are right-aligned."""
-    made = Table(title=title, title_justify="left", header_style="bold")
+    drawn = Table(title=title, title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+        drawn.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(cell if isinstance(cell, str) else f"{cell}") for cell in row))
-    return made
+        drawn.add_row(*(escape(cell if isinstance(cell, str) else f"{cell}") for cell in row))
+    return drawn
+
+
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """'1 image', '2 images'."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """'40 seconds', '12 minutes', '3.5 hours'."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def prints() -> bool:
+    """Whether this process prints: the only one, or the first that `accelerate launch` or `torchrun` started."""
+    return os.environ.get("RANK", "0") == "0"

@@ -1,37 +1,42 @@
 """`scob demo`: the method at work on drawn scenes, in a few minutes, with nothing but this package."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import err, escape, out, table
+from scob.cli.console import counted, duration, err, escape, out, table
+
+if TYPE_CHECKING:
+    from scob.studies.demo import Demo
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("demo", help="Train assume-negative, ROLE, Scob and full labels on drawn scenes; write a report.")(demo)
+    app.command("demo", help="Train Scob and four baselines on drawn scenes and write a report.")(demo)
 
 
 def demo(
-    settings: Annotated[list[str] | None, typer.Argument(help="key=value words on top of configs/demo.yaml.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Draws of labels and weights; more than one gives deviations.")] = 1,
-    out_folder: Annotated[Path, typer.Option("--out", help="Where results and report go; must be new.")] = Path("demo"),
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Settings as key=value, on top of configs/demo.yaml.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of seeds for labels and weights; two or more give deviations.")
+    ] = 1,
+    out_folder: Annotated[
+        Path, typer.Option("--out", help="Folder for the results; a number is added if it already contains a demo.")
+    ] = Path("demo"),
 ) -> None:
     """One table, `results.json` and a self-contained `report.html`."""
     import time
 
     from scob.cli.live import Live
-    from scob.cli.train import duration
-    from scob.studies.demo import COLUMNS, METHODS
+    from scob.studies.demo import METHODS
     from scob.studies.demo import demo as run
-    from scob.studies.demo_report import spread
 
-    folder, number = out_folder, 2
-    while (folder / "runs").exists():
-        folder, number = out_folder.with_name(f"{out_folder.name}-{number}"), number + 1
+    folder = _free_folder(out_folder)
     began = time.monotonic()
-    err.print("Drawing scenes and looking at them once; then each method learns from one label an image.", style="dim")
+    err.print("Drawing the scenes. Each method then learns from one label per image.", style="dim")
     current: list[Live] = []
 
     def report_of(method: str, seed: int, config: Any) -> Live:
@@ -42,26 +47,42 @@ def demo(
         return current[0]
 
     try:
-        found = run(folder, seeds, settings or [], report_of)
+        results = run(folder, seeds, settings or [], report_of)
     finally:
         for live in current:
             live.stop()
+    show(results, seeds)
+    out.print(
+        f"Took {duration(time.monotonic() - began)}. Report: {escape(str(folder / 'report.html'))}", highlight=False
+    )
+
+
+def _free_folder(folder: Path) -> Path:
+    """`folder`, or the first of `folder-2`, `folder-3`, ... without a demo in it."""
+    free, number = folder, 2
+    while (free / "runs").exists():
+        free, number = folder.with_name(f"{folder.name}-{number}"), number + 1
+    return free
+
+
+def show(results: "Demo", seeds: int) -> None:
+    """The table and the pointing game."""
+    from scob.studies.demo import COLUMNS, METHODS
+    from scob.studies.demo_report import spread
+
     rows = [
-        (title, *(spread(found.values[method][c]).replace(" ± ", "±") for c in COLUMNS))
+        (title, *(spread(results.values[method][c]).replace(" ± ", "±") for c in COLUMNS))
         for method, title in METHODS.items()
     ]
     heads = [
         c.replace("recovered ", "").replace("precision", "prec.") + "*" * c.startswith("recovered") for c in COLUMNS
     ]
-    out.print(table(f"One label an image, {seeds} seed{'s' if seeds > 1 else ''}", ("method", *heads), rows))
-    out.print("* of recovered labels: the unknown entries of the training images; precision and recall at 0.5.")
-    p = found.pointing
+    out.print(table(f"One label per image, {counted(seeds, 'seed')}", ("method", *heads), rows))
+    out.print("* of the recovered labels: the unknown entries of the training images; precision and recall at 0.5.")
+    p = results.pointing
     if p:
         out.print(
             f"Scob's map of the observed label peaks inside the object {100 * p['inside']:.0f}% of the time "
             f"({100 * p['by_chance']:.0f}% by chance).",
             highlight=False,
         )
-    out.print(
-        f"Took {duration(time.monotonic() - began)}. Report: {escape(str(folder / 'report.html'))}", highlight=False
-    )

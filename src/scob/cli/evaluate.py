@@ -1,67 +1,81 @@
 """`scob evaluate RUN|MODEL`: one table, evaluation.json, bars of average precision, precision-recall curves."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from scob.cli import console
+from scob.cli.console import escape, note, table
+from scob.cli.options import Device, ReaderName, check_difficult, with_options
+from scob.cli.progress import bar
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("evaluate", help="Measure a trained model on a labelled split.")(evaluate)
+    app.command("evaluate", help="Evaluate a trained model on a labelled split.")(with_options(evaluate))
 
 
-def evaluate(
-    model: Path = typer.Argument(..., metavar="RUN|MODEL", help="A run folder or a model folder."),
-    data: str = typer.Option("", help="A folder, a label table, or 'scenes'. For a run: its own data by default."),
-    split: str = typer.Option("", help="The split; by default the run's reported one, else val."),
-    out: Path = typer.Option(None, help="Where to write; by default RUN/evaluation."),
-    format: str = typer.Option("auto", help="The reader: auto|voc|coco|cub|table|folder|scenes."),
-    threshold: float = typer.Option(None, min=0, max=1, help="One for all classes; by default the model's own."),
-    mirror: bool = typer.Option(None, "--mirror/--no-mirror", help="Average with the mirrored image."),
-    batch: int = typer.Option(64, min=1, help="Images a batch."),
-    workers: int = typer.Option(None, min=0, help="Processes that decode images."),
-    cache: Path = typer.Option(None, help="Folder of the packed image cache."),
-    difficult: str = typer.Option("", help="VOC objects marked difficult: positive|negative|ignore."),
-    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken images out instead of stopping."),
-    device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps."),
-    as_json: bool = typer.Option(False, "--json", help="Print evaluation.json instead of the table."),
-) -> None:
-    """Measure a model; under `accelerate launch` every process takes its share of the images."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """The options of `scob evaluate`."""
 
-    from scob.cli.console import err, escape, table
-    from scob.cli.console import out as stdout
-    from scob.errors import UserError
+    model: Annotated[Path, typer.Argument(metavar="RUN|MODEL", help="Run folder or model folder.")]
+    data: Annotated[str, typer.Option(help="Folder, label table, or 'scenes'; by default the run's own data.")] = ""
+    split: Annotated[str, typer.Option(help="Split to evaluate; by default the run's reported split, else val.")] = ""
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; RUN/evaluation by default.")] = None
+    format: ReaderName = "auto"
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="One threshold for all classes, instead of the model's own.")
+    ] = None
+    mirror: Annotated[
+        bool | None, typer.Option("--mirror/--no-mirror", help="Average the scores with those of the mirrored image.")
+    ] = None
+    batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Number of decoding processes; by default as in the run.")
+    ] = None
+    cache: Annotated[Path | None, typer.Option(help="Folder of the packed image cache.")] = None
+    difficult: Annotated[
+        str,
+        typer.Option(
+            help="VOC objects marked difficult count as positive, negative or ignore; by default as in the run."
+        ),
+    ] = ""
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip broken images instead of stopping.")] = False
+    device: Device = "auto"
+    as_json: Annotated[bool, typer.Option("--json", help="Print evaluation.json instead of a table.")] = False
+
+
+def evaluate(options: EvaluateOptions) -> None:
+    """Evaluate a model; under `accelerate launch` every process scores its share of the images."""
     from scob.inference.evaluate import evaluate as measure
     from scob.parallel import start
 
-    if difficult not in ("", "positive", "negative", "ignore"):
-        raise UserError(f"--difficult is {difficult!r}: write positive, negative or ignore")
-    processes = start(device)
-    folder = out if out is not None else model / "evaluation"
-    columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not processes.first) as bar:
-        task = bar.add_task("scoring", total=None)
-        found = measure(
-            model, data or None, split or None,
-            out=folder, format=format, threshold=threshold, mirror=mirror, batch=batch, workers=workers, cache=cache,
-            difficult=difficult or None, skip_bad=skip_bad, processes=processes,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+    o = options
+    if o.difficult:
+        check_difficult(o.difficult)
+    processes = start(o.device)
+    folder = o.out if o.out is not None else o.model / "evaluation"
+    with bar("scoring", shown=processes.first) as progress:
+        metrics = measure(
+            o.model, o.data or None, o.split or None,
+            out=folder, format=o.format, threshold=o.threshold, mirror=o.mirror, batch=o.batch, workers=o.workers,
+            cache=o.cache, difficult=o.difficult or None, skip_bad=o.skip_bad, processes=processes, progress=progress,
         )  # fmt: skip
     if not processes.first:
         return
     stored = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    if as_json:
+    if o.as_json:
         print(json.dumps(stored, indent=1, ensure_ascii=False))
         return
-    title = f"{stored['model']} on {stored['data']}, {stored['split']}: {found.images} images, mAP {found.mAP:.2f}"
-    rates = {"at the threshold": asdict(found.at_threshold), "top 3": asdict(found.top_3)}
+    title = f"{stored['model']} on {stored['data']}, {stored['split']}: {metrics.images} images, mAP {metrics.mAP:.2f}"
+    rates = {"at the threshold": asdict(metrics.at_threshold), "top 3": asdict(metrics.top_3)}
     names = list(next(iter(rates.values())))
     rows = [[what, *(f"{values[name]:.2f}" for name in names)] for what, values in rates.items()]
-    stdout.print(table(escape(title), ("%", *names), rows))
-    if found.undefined:
-        missing = ", ".join(found.undefined)
-        err.print(escape(f"Without a known positive or negative, left out of mAP: {missing}"), highlight=False)
-    err.print(escape(f"Written: {folder}"), soft_wrap=True, highlight=False)
+    console.out.print(table(escape(title), ("%", *names), rows))
+    if metrics.undefined:
+        note(f"Left out of mAP, having no known positive or no known negative: {', '.join(metrics.undefined)}")
+    note(f"Written: {folder}")

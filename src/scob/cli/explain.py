@@ -1,40 +1,63 @@
-"""`scob explain MODEL IMAGES...`: show where a model saw what it names."""
+"""`scob explain MODEL IMAGES...`: show where a model sees what it names."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from scob.cli.console import err, escape
-from scob.cli.progress import bar, counted
+from scob.cli.console import counted, note
+from scob.cli.options import Device, Images, with_options
+from scob.cli.progress import bar
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
+    app.command(
+        "explain", help="Show where the model sees each class: overlays, masks and boxes (Python: scob.explain)."
+    )(with_options(explain))
 
-    @app.command(help="Show where the model saw each class: overlays, masks, boxes (Python: scob.explain).")
-    def explain(
-        model: Path = typer.Argument(help="A model folder or a run folder."),
-        images: list[str] = typer.Argument(help="Files, folders, patterns; '-' reads a list from stdin."),
-        out: Path = typer.Option(Path("explained"), "--out", "-o", help="The folder to write to."),
-        classes: list[str] = typer.Option(None, "--class", help="Explain this class, predicted or not; repeatable."),
-        masks: str = typer.Option("rle", help="none|png|rle (COCO run lengths in explanations.json)"),
-        overlays: bool = typer.Option(True, help="Write an overlay for each class of each image."),
-        topk: int = typer.Option(None, min=1, help="Explain the k best classes whatever their score."),
-        threshold: float = typer.Option(None, min=0, max=1, help="One threshold in place of the model's own."),
-        mask_threshold: float = typer.Option(0.5, min=0, max=1, help="Where the map becomes the mask (Eq. 3)."),
-        cam: str = typer.Option("grad", help="grad|grad++"),
-        batch: int = typer.Option(16, min=1, help="Images looked at together."),
-        device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
-    ) -> None:
-        from scob.inference.explain import explain as run
 
-        with bar("explaining") as progress:
-            counts = run(
-                model, images, out, masks, overlays, classes or None, batch, topk, threshold, mask_threshold, cam,
-                device, sys.stdin, progress,
-            )  # fmt: skip
-        said = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
-        if counts["broken"]:
-            said += f", {counts['broken']} of them broken"
-        err.print(escape(f"{said}; written to {out}/"), highlight=False, soft_wrap=True)
+@dataclass(frozen=True)
+class ExplainOptions:
+    """The options of `scob explain`."""
+
+    model: Annotated[Path, typer.Argument(help="Model folder or run folder.")]
+    images: Images
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("explained")
+    classes: Annotated[
+        list[str] | None, typer.Option("--class", help="Explain this class even if it is not predicted; repeatable.")
+    ] = None
+    masks: Annotated[
+        str, typer.Option(help="Masks to write: none, png, or rle (COCO run lengths in explanations.json).")
+    ] = "rle"
+    overlays: Annotated[bool, typer.Option(help="Write an overlay for each class of each image.")] = True
+    topk: Annotated[
+        int | None, typer.Option(min=1, help="Explain the K highest-scoring classes, whatever their scores.")
+    ] = None
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="One threshold for all classes, instead of the model's own.")
+    ] = None
+    mask_threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Threshold that turns a map into a mask (Eq. 3).")
+    ] = 0.5
+    cam: Annotated[str, typer.Option(help="Class activation map: grad or grad++.")] = "grad"
+    batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
+    device: Device = "auto"
+
+
+def explain(options: ExplainOptions) -> None:
+    """Write the explanations of the images."""
+    from scob.inference.explain import explain as run
+
+    o = options
+    with bar("explaining") as progress:
+        counts = run(
+            o.model, o.images, o.out, o.masks, o.overlays, o.classes or None, o.batch, o.topk, o.threshold,
+            o.mask_threshold, o.cam, o.device, sys.stdin, progress,
+        )  # fmt: skip
+    summary = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
+    if counts["broken"]:
+        summary += f", {counts['broken']} of them broken"
+    note(f"{summary}; written to {o.out}/")

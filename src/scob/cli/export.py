@@ -1,39 +1,57 @@
 """`scob export MODEL`: one file that predicts without torch."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from scob.cli.console import command, err, escape
+from scob.cli.console import command, note
+from scob.cli.options import with_options
 from scob.cli.progress import bar
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
+    app.command("export", help="Export a model to one ONNX file and check it against PyTorch (Python: scob.export).")(
+        with_options(export)
+    )
 
-    @app.command(help="Write the model as one ONNX file, checked against torch (Python: scob.export).")
-    def export(
-        model: Path = typer.Argument(help="A model folder or a run folder."),
-        out: Path = typer.Option(None, "--out", "-o", help="The file to write; else beside the model."),
-        format: str = typer.Option("onnx", "--format", "-f", help="onnx"),
-        int8: bool = typer.Option(False, "--int8", help="8-bit convolutions and linear layers."),
-        calibration: list[str] = typer.Option(
-            None, help="Images to calibrate int8 on, unlabelled; the run's own if left out."
-        ),
-        data: str = typer.Option("", help="A labelled data set: mAP of both models is measured on it."),
-        split: str = typer.Option(None, help="The split of --data."),
-        tolerance: float = typer.Option(1e-3, min=0, help="Greatest difference from torch of an fp32 probability."),
-    ) -> None:
-        from scob.inference.onnx.export import export as write
 
-        with bar("measuring") as progress:
-            made = write(model, out, format, int8, calibration or (), data, split, tolerance, progress)
-        said = f"{made.path}: {made.bytes / 1e6:.1f} MB; fp32 differs from torch by at most {made.difference:.1e}"
-        if made.int8_difference is not None:
-            said += f", int8 by {made.int8_difference:.3f}"
-        err.print(escape(said), highlight=False, soft_wrap=True)
-        if made.map_torch is not None and made.map_exported is not None:
-            change = made.map_exported - made.map_torch
-            told = f"mAP {made.map_torch:.2f} with torch, {made.map_exported:.2f} exported ({change:+.2f})"
-            err.print(told, highlight=False)
-        err.print(escape(f"next: {command('predict', made.path)} IMAGES"), highlight=False, soft_wrap=True)
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of `scob export`."""
+
+    model: Annotated[Path, typer.Argument(help="Model folder or run folder.")]
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; by default next to the model.")] = None
+    format: Annotated[str, typer.Option("--format", "-f", help="Format to write; onnx is the only one.")] = "onnx"
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise convolutions and linear layers to 8 bits.")] = False
+    calibration: Annotated[
+        list[str] | None,
+        typer.Option(help="Unlabelled images to calibrate int8 on, by default the run's own; repeatable."),
+    ] = None
+    data: Annotated[str, typer.Option(help="Labelled data on which to compare the mAP of both models.")] = ""
+    split: Annotated[str | None, typer.Option(help="Split of --data.")] = None
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="Largest allowed difference of an fp32 probability from PyTorch's.")
+    ] = 1e-3
+
+
+def export(options: ExportOptions) -> None:
+    """Write the file, measure it, and say how to predict with it."""
+    from scob.inference.onnx.export import export as write
+
+    o = options
+    with bar("measuring") as progress:
+        exported = write(
+            o.model, o.out, o.format, o.int8, o.calibration or (), o.data, o.split, o.tolerance, progress
+        )  # fmt: skip
+    size = f"{exported.path}: {exported.bytes / 1e6:.1f} MB"
+    difference = f"fp32 differs from PyTorch by at most {exported.difference:.1e}"
+    if exported.int8_difference is not None:
+        difference += f", int8 by {exported.int8_difference:.3f}"
+    note(f"{size}; {difference}")
+    if exported.map_torch is not None and exported.map_exported is not None:
+        change = exported.map_exported - exported.map_torch
+        note(f"mAP {exported.map_torch:.2f} with PyTorch, {exported.map_exported:.2f} exported ({change:+.2f})")
+    note(f"next: {command('predict', exported.path)} IMAGES")

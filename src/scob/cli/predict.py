@@ -1,43 +1,66 @@
 """`scob predict MODEL IMAGES...`: name everything in images."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from scob.cli.console import err, escape
-from scob.cli.progress import bar, counted
+from scob.cli.console import counted, note
+from scob.cli.options import Device, Images, with_options
+from scob.cli.progress import bar
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
+    app.command("predict", help="Name everything in your images with a trained model (Python: scob.predict).")(
+        with_options(predict)
+    )
 
-    @app.command(help="Name everything in images with a trained model (Python: scob.predict).")
-    def predict(
-        model: Path = typer.Argument(help="A model folder, a run folder, or an .onnx file of `scob export`."),
-        images: list[str] = typer.Argument(help="Files, folders, patterns; '-' reads a list from stdin."),
-        out: Path = typer.Option(None, "--out", "-o", help="The file to write; stdout without it."),
-        format: str = typer.Option("", "--format", "-f", help="csv|json|jsonl|parquet; by --out's ending, else csv."),
-        topk: int = typer.Option(None, min=1, help="Name the k best classes whatever their score."),
-        threshold: float = typer.Option(None, min=0, max=1, help="One threshold in place of the model's own."),
-        include_scores: bool = typer.Option(False, "--include-scores", help="Add the score of every class."),
-        batch: int = typer.Option(16, min=1, help="Images looked at together."),
-        device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
-    ) -> None:
-        from scob.inference.predict import predict as run
-        from scob.inference.predictions import FORMATS
 
-        ending = out.suffix.lstrip(".").lower() if out is not None else ""
-        chosen = format or (ending if ending in FORMATS else "csv")
-        with bar("predicting") as progress:
-            counts = run(
-                model, images, out, chosen, batch, topk, threshold, include_scores, device, sys.stdin, progress
-            )
-        if counts["rank"]:
-            return
-        said = counted(counts["images"], "image")
-        if counts["broken"]:
-            said += f", {counted(counts['broken'], 'of them broken', 'of them broken')} (see their 'error')"
-        if counts["skipped"]:
-            said += f"; skipped {counted(counts['skipped'], 'file that is no image', 'files that are no images')}"
-        err.print(escape(said + (f"; written to {out}" if out else "")), highlight=False, soft_wrap=True)
+@dataclass(frozen=True)
+class PredictOptions:
+    """The options of `scob predict`."""
+
+    model: Annotated[Path, typer.Argument(help="Model folder, run folder, or .onnx file from `scob export`.")]
+    images: Images
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; stdout by default.")] = None
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", help="Format to write: csv, json, jsonl or parquet; by default --out's ending, else csv."
+        ),
+    ] = ""
+    topk: Annotated[
+        int | None, typer.Option(min=1, help="Name the K highest-scoring classes, whatever their scores.")
+    ] = None
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="One threshold for all classes, instead of the model's own.")
+    ] = None
+    include_scores: Annotated[bool, typer.Option("--include-scores", help="Include the score of every class.")] = False
+    batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
+    device: Device = "auto"
+
+
+def predict(options: PredictOptions) -> None:
+    """Write the predictions."""
+    from scob.inference.predict import predict as run
+    from scob.inference.predictions import FORMATS
+
+    o = options
+    ending = o.out.suffix.lstrip(".").lower() if o.out is not None else ""
+    format = o.format or (ending if ending in FORMATS else "csv")
+    with bar("predicting") as progress:
+        counts = run(
+            o.model, o.images, o.out, format, o.batch, o.topk, o.threshold, o.include_scores, o.device, sys.stdin,
+            progress,
+        )  # fmt: skip
+    if counts["rank"]:
+        return
+    summary = counted(counts["images"], "image")
+    if counts["broken"]:
+        summary += f", {counts['broken']:,} of them broken (see their 'error')"
+    if counts["skipped"]:
+        summary += f"; skipped {counted(counts['skipped'], 'file that is not an image', 'files that are not images')}"
+    note(summary + (f"; written to {o.out}" if o.out else ""))

@@ -1,86 +1,107 @@
-"""`scob recover RUN`: the labels that images are missing."""
+"""`scob recover RUN`: suggest the labels that images are missing, and import reviewed ones."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from scob.cli.console import command, err, escape, out, table
-from scob.cli.progress import bar, counted
+from scob.cli.console import command, counted, note, out, table
+from scob.cli.options import Device, with_options
+from scob.cli.progress import bar
 from scob.errors import UserError
 from scob.files import free_path, named
+
+SHOWN = 10  # suggestions
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-
-    @app.command(help="Suggest the labels that images are missing, and take reviewed ones back (Python: scob.recover).")
-    def recover(
-        run: Path = typer.Argument(
-            help="A run folder; with --images a model folder, with --import suggestions will do."
-        ),
-        images: list[str] = typer.Option(None, "--images", help="Suggest labels for these files or folders instead."),
-        format: list[str] = typer.Option(
-            None, "--format", "-f", help="csv|coco|labelstudio|fiftyone|cleanlab, beside what `scob review` reads."
-        ),
-        folder: Path = typer.Option(None, "--out", "-o", help="Where to write (RUN/recovered)."),
-        minimum: float | None = typer.Option(
-            None, "--min", min=0, max=1, help="Least confidence; else the thresholds."
-        ),
-        top: int | None = typer.Option(None, min=1, help="Only the surest so many."),
-        masks: bool = typer.Option(True, help="Find masks, boxes and nearest confirmed instances."),
-        reviewed: Path | None = typer.Option(
-            None, "--import", help="Take a reviewed.csv of `scob review` back as +1 / -1."
-        ),
-        batch: int = typer.Option(16, min=1, help="Images looked at together."),
-        device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
-    ) -> None:
-        if reviewed is not None:
-            if images or format or minimum is not None or top is not None:
-                raise UserError("--import takes decisions back and suggests nothing: it goes with --out alone")
-            take_back(run, reviewed, folder)
-            return
-        from scob.recovery.suggest import recover as find
-
-        with bar("looking") as progress:
-            found = find(run, images or (), folder, format or (), minimum, top, masks, batch, device, progress)
-        shown = [
-            (
-                s.image,
-                s.label,
-                f"{s.confidence:.3f}",
-                f"{s.score:.3f}",
-                "" if s.estimate is None else f"{s.estimate:.3f}",
-            )
-            for s in found.suggestions[:10]
-        ]
-        if shown:
-            out.print(table("The surest suggestions", ("image", "class", "confidence", "score", "estimate"), shown))
-        said = f"{counted(len(found.suggestions), 'label')} suggested for {counted(found.images, 'image')}"
-        if found.skipped:
-            said += f" ({counted(found.skipped, 'file')} skipped)"
-        err.print(escape(f"{said}; written to {found.folder}/"), highlight=False, soft_wrap=True)
-        if found.suggestions:
-            target = run if found.folder == run / "recovered" else found.folder
-            err.print(escape(f"next: {command('review', target)}"), highlight=False, soft_wrap=True)
-        else:
-            err.print("nothing reaches the thresholds: try --min 0.3", highlight=False)
+    app.command("recover", help="Suggest missing labels, or import reviewed ones (Python: scob.recover).")(
+        with_options(recover)
+    )
 
 
-def take_back(run: Path, reviewed: Path, path: Path | None) -> None:
-    """Lay a person's decisions upon the run's labels."""
+@dataclass(frozen=True)
+class RecoverOptions:
+    """The options of `scob recover`."""
+
+    run: Annotated[
+        Path, typer.Argument(help="Run folder; with --images also a model, with --import also a folder of suggestions.")
+    ]
+    images: Annotated[
+        list[str] | None,
+        typer.Option("--images", help="Suggest labels for these files or folders, not the run's images; repeatable."),
+    ] = None
+    format: Annotated[
+        list[str] | None,
+        typer.Option("--format", "-f", help="Also write csv, coco, labelstudio, fiftyone or cleanlab; repeatable."),
+    ] = None
+    folder: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write; RUN/recovered by default.")] = None
+    minimum: Annotated[
+        float | None, typer.Option("--min", min=0, max=1, help="Minimum confidence; by default the thresholds decide.")
+    ] = None
+    top: Annotated[int | None, typer.Option(min=1, help="Keep only the N most confident suggestions.")] = None
+    masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
+    reviewed: Annotated[
+        Path | None, typer.Option("--import", help="Import the decisions in a reviewed.csv from `scob review`.")
+    ] = None
+    batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
+    device: Device = "auto"
+
+
+def recover(options: RecoverOptions) -> None:
+    """Write suggestions, or import decisions."""
+    o = options
+    if o.reviewed is not None:
+        if o.images or o.format or o.minimum is not None or o.top is not None:
+            raise UserError("--import reads decisions back and suggests nothing: the only option it accepts is --out")
+        import_decisions(o.run, o.reviewed, o.folder)
+        return
+    from scob.recovery.suggest import recover as suggest
+
+    with bar("scoring") as progress:
+        recovered = suggest(
+            o.run, o.images or (), o.folder, o.format or (), o.minimum, o.top, o.masks, o.batch, o.device, progress
+        )
+    rows = [
+        (
+            s.image,
+            s.label,
+            f"{s.confidence:.3f}",
+            f"{s.score:.3f}",
+            "" if s.estimate is None else f"{s.estimate:.3f}",
+        )
+        for s in recovered.suggestions[:SHOWN]
+    ]
+    if rows:
+        out.print(table("The most confident suggestions", ("image", "class", "confidence", "score", "estimate"), rows))
+    summary = f"{counted(len(recovered.suggestions), 'label')} suggested for {counted(recovered.images, 'image')}"
+    if recovered.skipped:
+        summary += f" ({counted(recovered.skipped, 'file')} skipped)"
+    note(f"{summary}; written to {recovered.folder}/")
+    if recovered.suggestions:
+        target = o.run if recovered.folder == o.run / "recovered" else recovered.folder
+        note(f"next: {command('review', target)}")
+    else:
+        note("no label reaches its threshold: try --min 0.3")
+
+
+def import_decisions(run: Path, reviewed: Path, path: Path | None) -> None:
+    """Apply a person's decisions to the run's labels, and say how to train with them."""
     from scob.recovery.reviewed import import_reviewed
 
-    made = import_reviewed(run, reviewed, path)
-    said = f"{made.confirmed} confirmed, {made.rejected} rejected"
-    if made.changed:
-        said += f", {made.changed} of them against what the labels said"
-    err.print(escape(f"{said}; written to {made.path}"), highlight=False, soft_wrap=True)
-    if made.run is None:
-        again = command("train", "--images", made.path)
+    imported = import_reviewed(run, reviewed, path)
+    summary = f"{imported.confirmed} confirmed, {imported.rejected} rejected"
+    if imported.changed:
+        summary += f", {imported.changed} of them contrary to the labels"
+    note(f"{summary}; written to {imported.path}")
+    if imported.run is None:
+        again = command("train", "--images", imported.path)
     else:
-        run = named(made.run)
-        words: list[object] = [made.run / "config.yaml", f"labels.file={made.path}"]
-        if made.table:
-            words = ["--images", made.path, "--init", made.run]
+        run = named(imported.run)
+        words: list[object] = [imported.run / "config.yaml", f"labels.file={imported.path}"]
+        if imported.table:
+            words = ["--images", imported.path, "--init", imported.run]
         again = command("train", *words, "--out", free_path(run.with_name(f"{run.name}-reviewed")))
-    err.print(escape(f"next: {again}"), highlight=False, soft_wrap=True)
+    note(f"next: {again}")

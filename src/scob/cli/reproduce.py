@@ -1,10 +1,16 @@
-"""`scob reproduce NAME`: the paper's tables and figures, one command each, with the paper's numbers beside ours."""
+"""`scob reproduce NAME`: the paper's tables and figures, one command each, with the paper's numbers next to ours."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from scob.cli.console import note, out
+from scob.cli.options import with_options
+from scob.errors import UserError
 
 if TYPE_CHECKING:
     from scob.training import events
@@ -12,92 +18,110 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("reproduce", help="Make a table or figure of the paper; --list names them and says what each costs.")(
-        reproduce
+    app.command("reproduce", help="Reproduce a table or figure of the paper; --list shows them and what they cost.")(
+        with_options(reproduce)
     )
 
 
-def reproduce(
-    name: str = typer.Argument("", help="A table or figure, or 'all'; see --list."),
-    settings: list[str] = typer.Argument(None, metavar="[KEY=VALUE]...", help="Settings, as in train.batch=16."),
-    data: list[str] = typer.Option(["scenes"], help="A data set; some tables take several, each with its --data."),
-    backbone: str = typer.Option("", help="Hub name, folder or ResNet file; for scenes the embedded one."),
-    seeds: int = typer.Option(1, min=1, help="Runs of each row."),
-    epochs: int = typer.Option(None, min=1, help="Epochs of each run."),
-    out: Path = typer.Option(Path("reproduction"), help="Where runs and results go; finished runs in it are reused."),
-    config: Path = typer.Option(None, help="A settings file all runs start from."),
-    paper_parity: bool = typer.Option(
-        False, "--paper-parity", help="Choose the epoch on the reported split itself, as the field does."
-    ),
-    backbone_file: list[str] = typer.Option(
-        None, metavar="NAME=FILE", help="Weights of a row of table-contrastive: detco=, soco=, up-detr=."
-    ),
-    methods: str = typer.Option("", help="table-main: only these methods (and ROLE, Scob, full), as in an,ll-r."),
-    show: bool = typer.Option(False, "--list", help="Name every table and figure, what it needs and costs."),
-) -> None:
-    """Run what is missing, then write Markdown, CSV and JSON, or PNG and SVG."""
-    from scob.cli.console import err, escape
-    from scob.errors import UserError
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """The options of `scob reproduce`."""
+
+    name: Annotated[str, typer.Argument(help="Table or figure, or 'all'; see --list.")] = ""
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings such as train.batch=16.")
+    ] = None
+    data: Annotated[list[str], typer.Option(help="Data set; repeatable, for tables that take several.")] = field(
+        default_factory=lambda: ["scenes"]
+    )
+    backbone: Annotated[str, typer.Option(help="Hub name, folder or ResNet file; the embedded one for scenes.")] = ""
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per row.")] = 1
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs per run.")] = None
+    out: Annotated[Path, typer.Option(help="Folder for runs and results; finished runs in it are reused.")] = Path(
+        "reproduction"
+    )
+    config: Annotated[Path | None, typer.Option(help="Settings file that all runs start from.")] = None
+    paper_parity: Annotated[
+        bool,
+        typer.Option("--paper-parity", help="Choose the epoch on the reported split itself, as the field does."),
+    ] = False
+    backbone_file: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="Weights for a row of table-contrastive: detco, soco or up-detr."),
+    ] = None
+    methods: Annotated[
+        str, typer.Option(help="For table-main: only these methods, plus ROLE, Scob and full labels; as in an,ll-r.")
+    ] = ""
+    show: Annotated[bool, typer.Option("--list", help="List every table and figure with what it needs and costs.")] = (
+        False
+    )
+
+
+def reproduce(options: ReproduceOptions) -> None:
+    """Run what is missing, then write Markdown, CSV and JSON, and for figures PNG and SVG."""
     from scob.studies.reproduce.registry import REPRODUCTIONS
     from scob.studies.reproduce.registry import reproduce as make
     from scob.training.stopping import Interrupted
 
-    if show or not name:
+    o = options
+    if o.show or not o.name:
         list_all()
-        if not name and not show:
+        if not o.show:
             raise UserError("name a table or figure: scob reproduce NAME --data SOURCE")
         return
+    files = backbone_files(o.backbone_file or [])
+    with Display() as display:
+        for name in REPRODUCTIONS if o.name == "all" else [o.name]:
+            try:
+                written = make(
+                    name, o.data, out=o.out, backbone=o.backbone or None, seeds=o.seeds, epochs=o.epochs,
+                    config=o.config, overrides=o.settings or [], paper_parity=o.paper_parity, backbone_files=files,
+                    only_methods=[m for m in o.methods.split(",") if m], listen=display,
+                )  # fmt: skip
+            except Interrupted as stop:
+                note("Stopped. Finished work is kept; run the same command to continue.")
+                raise typer.Exit(stop.code) from None
+            if display.first:
+                print_markdown(written)
+                note("Written: " + ", ".join(str(path) for path in written))
+
+
+def backbone_files(words: Sequence[str]) -> dict[str, str]:
+    """`detco=detco.pth` -> {"detco": "detco.pth"}."""
     files: dict[str, str] = {}
-    for word in backbone_file or []:
+    for word in words:
         key, equals, path = word.partition("=")
         if not equals or not path:
             raise UserError(f"--backbone-file {word}: write NAME=FILE, as in detco=detco.pth")
         files[key] = path
-    with Display() as display:
-        for each in REPRODUCTIONS if name == "all" else [name]:
-            try:
-                written = make(
-                    each, data, out=out, backbone=backbone or None, seeds=seeds, epochs=epochs, config=config,
-                    overrides=settings or [], paper_parity=paper_parity, backbone_files=files,
-                    only_methods=[m for m in methods.split(",") if m], listen=display,
-                )  # fmt: skip
-            except Interrupted as stop:
-                err.print("Stopped; what is done is kept: the same command goes on from here.", highlight=False)
-                raise typer.Exit(stop.code) from None
-            if display.first:
-                show_result(written)
-                told = escape("Written: " + ", ".join(str(path) for path in written))
-                err.print(told, highlight=False, soft_wrap=True)
+    return files
 
 
 def list_all() -> None:
-    """What there is, what it needs, how many runs it takes."""
+    """Every table and figure: how many runs it takes, how long, what it shows and needs."""
     from rich.table import Table
 
-    from scob.cli.console import out
     from scob.studies.reproduce.registry import REPRODUCTIONS, SCENE_RUN_MINUTES, costs
 
-    listed = Table(title="Tables and figures of the paper", title_justify="left", header_style="bold")
-    listed.add_column("name", no_wrap=True)
-    listed.add_column("runs", justify="right")
-    listed.add_column("minutes", justify="right")
-    listed.add_column("shows; needs")
+    listing = Table(title="Tables and figures of the paper", title_justify="left", header_style="bold")
+    listing.add_column("name", no_wrap=True)
+    listing.add_column("runs", justify="right")
+    listing.add_column("minutes", justify="right")
+    listing.add_column("shows; needs")
     for name, entry in REPRODUCTIONS.items():
         minutes = max(1, round(costs(name) * SCENE_RUN_MINUTES))
-        listed.add_row(name, f"{costs(name)}", f"{minutes}", f"{entry.shows}; [dim]{entry.needs}[/]")
-    out.print(listed)
+        listing.add_row(name, f"{costs(name)}", f"{minutes}", f"{entry.shows}; [dim]{entry.needs}[/]")
+    out.print(listing)
     out.print(
-        "Runs are for one seed and one data set, minutes for scenes on 2 cores, both without reuse: "
-        "in one --out no run is made twice.",
+        "Runs are counted for one seed and one data set, minutes for scenes on 2 cores. "
+        "Tables and figures with the same --out share their runs.",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
 
 
-def show_result(written: list[Path]) -> None:
-    """Print the Markdown that was written."""
+def print_markdown(written: Sequence[Path]) -> None:
+    """Print the Markdown files among those written."""
     from rich.markdown import Markdown
-
-    from scob.cli.console import out
 
     for path in written:
         if path.suffix == ".md":
@@ -106,7 +130,7 @@ def show_result(written: list[Path]) -> None:
 
 
 class Display:
-    """Progress of the runs on stderr: a bar for the run at hand, a line for each that is done."""
+    """Progress of the runs on stderr: a bar for the current run, and a line for each run."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

@@ -1,49 +1,55 @@
-"""`scob review RUN`: a web page on this machine where a person accepts or rejects recovered labels."""
+"""`scob review RUN`: a local web page where a person accepts or rejects suggested labels."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from scob.cli.console import command, err, escape
+from scob.cli.console import command, err, note
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
+    app.command("review", help="Accept or reject suggested labels in a local web page (Python: scob.serve).")(review)
 
-    @app.command(help="Accept or reject recovered labels on a web page of this machine (Python: scob.serve).")
-    def review(
-        run: Path = typer.Argument(help="A run folder after `scob recover`, or the folder of its suggestions."),
-        host: str = typer.Option("127.0.0.1", help="The address to serve at; any but this machine's needs --token."),
-        port: int = typer.Option(8642, min=0, max=65535, help="The port; 0 takes any that is free."),
-        token: str = typer.Option(
-            None,
-            envvar="SCOB_REVIEW_TOKEN",
-            help="A secret that every request must carry; needed for other machines.",
+
+def review(
+    run: Annotated[Path, typer.Argument(help="Run folder after `scob recover`, or its folder of suggestions.")],
+    host: Annotated[
+        str, typer.Option(help="Address to serve on; any but this machine's own requires --token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 picks a free one.")] = 8642,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SCOB_REVIEW_TOKEN", help="Secret that every request must carry; required for other machines."
         ),
-        open_page: bool = typer.Option(False, "--open", help="Open the page in the browser."),
-        write: bool = typer.Option(False, "--write", help="Write reviewed.csv from the decisions so far, and stop."),
-    ) -> None:
-        from scob.recovery import decisions as store
-        from scob.recovery.suggestion import recovered_folder
-        from scob.recovery.web.server import serve
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write reviewed.csv from the decisions so far, and exit.")
+    ] = False,
+) -> None:
+    """Serve the page, then write `reviewed.csv`."""
+    from scob.recovery import decisions as store
+    from scob.recovery.suggestion import recovered_folder
+    from scob.recovery.web.server import serve
 
-        def ready(address: str) -> None:
-            print(address, flush=True)  # alone on its line and never wrapped: programs read it
-            end = "open it with ?token=YOUR-TOKEN; end with Ctrl+C" if token else "end with Ctrl+C"
-            err.print(f"Decisions are saved as they are made; {end}.", highlight=False)
-            if open_page:
-                typer.launch(address)
+    def ready(address: str) -> None:
+        print(address, flush=True)  # alone on its line and never wrapped: programs read it
+        stop = "open it with ?token=YOUR-TOKEN; stop with Ctrl+C" if token else "stop with Ctrl+C"
+        err.print(f"Every decision is saved at once; {stop}.", highlight=False)
+        if open_page:
+            typer.launch(address)
 
-        folder = recovered_folder(run)
-        log = store.DecisionLog(folder)
-        kept = store.set_aside(log)
-        if kept is not None:
-            said = f"{store.REVIEWED} says what was not decided here; it is now {kept}. Use it with: "
-            err.print(escape(said + command("recover", run, "--import", kept)), soft_wrap=True, highlight=False)
-        path = store.write_reviewed(log) if write else serve(run, host, port, token, ready)
-        log.refresh()
-        answers = list(log.state().values())
-        counts = ", ".join(f"{answers.count(answer)} {answer}ed" for answer in (store.ACCEPT, store.REJECT))
-        err.print(escape(f"{counts}: {path}"), soft_wrap=True, highlight=False)
-        again = command("recover", run, "--import", path)
-        err.print(escape(f"Use them with: {again}"), soft_wrap=True, highlight=False)
+    log = store.DecisionLog(recovered_folder(run))
+    older = store.set_aside(log)
+    if older is not None:
+        again = command("recover", run, "--import", older)
+        note(f"{store.REVIEWED} contained decisions that were not made here; it is now {older}. Use it with: {again}")
+    path = store.write_reviewed(log) if write else serve(run, host, port, token, ready)
+    log.refresh()
+    answers = list(log.state().values())
+    counts = ", ".join(f"{answers.count(answer)} {answer}ed" for answer in (store.ACCEPT, store.REJECT))
+    note(f"{counts}: {path}")
+    note(f"Use them with: {command('recover', run, '--import', path)}")

@@ -1,40 +1,46 @@
-"""`scob thresholds RUN`: choose one threshold a class."""
+"""`scob thresholds RUN`: choose one threshold per class."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from scob.cli.console import err, escape, out, table
+from scob.cli.console import note, out, table
+from scob.cli.options import Device
 from scob.cli.progress import bar
 
-SHOWN = 60
+SHOWN = 60  # classes
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
+    app.command("thresholds", help="Choose one threshold per class from the known labels (Python: scob.thresholds).")(
+        thresholds
+    )
 
-    @app.command(help="Choose a threshold for each class from what is known (Python: scob.thresholds).")
-    def thresholds(
-        run: Path = typer.Argument(help="A finished run folder."),
-        device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
-        figures: bool = typer.Option(True, help="Draw the calibration of the scores."),
-    ) -> None:
-        from scob.inference.thresholds import thresholds as choose
 
-        with bar("scoring") as progress:
-            chosen = choose(run, device, progress, figures)
-        rows = [
-            (name, f"{limit:.3f}", known, f"{100 * prevalence:.1f}%", "all classes'" if shared else f"{100 * f1:.1f}")
-            for name, limit, known, prevalence, f1, shared in zip(
-                chosen.classes, chosen.thresholds, chosen.positives, chosen.prevalence, chosen.expected_f1,
-                chosen.pooled, strict=True,
-            )
-        ]  # fmt: skip
-        columns = ("class", "threshold", "known positives", "expected share", "expected F1")
-        out.print(table("Thresholds", columns, rows[:SHOWN]))
-        if len(rows) > SHOWN:
-            out.print(f"and {len(rows) - SHOWN} more classes")
-        said = f"stored in {run / 'model'}; `scob predict` uses them"
-        if chosen.figures:
-            said += f"; calibration drawn in {chosen.figures[0]}"
-        err.print(escape(said), highlight=False, soft_wrap=True)
+def thresholds(
+    run: Annotated[Path, typer.Argument(help="Finished run folder.")],
+    device: Device = "auto",
+    figures: Annotated[bool, typer.Option(help="Plot the calibration of the scores.")] = True,
+) -> None:
+    """Choose the thresholds, store them with the model, and print them."""
+    from scob.inference.thresholds import thresholds as choose
+
+    with bar("scoring") as progress:
+        choice = choose(run, device, progress, figures)
+    rows = [
+        (name, f"{limit:.3f}", known, f"{100 * prevalence:.1f}%", "all classes'" if shared else f"{100 * f1:.1f}")
+        for name, limit, known, prevalence, f1, shared in zip(
+            choice.classes, choice.thresholds, choice.positives, choice.prevalence, choice.expected_f1,
+            choice.pooled, strict=True,
+        )
+    ]  # fmt: skip
+    columns = ("class", "threshold", "known positives", "expected share", "expected F1")
+    out.print(table("Thresholds", columns, rows[:SHOWN]))
+    if len(rows) > SHOWN:
+        out.print(f"and {len(rows) - SHOWN} more classes")
+    summary = f"stored in {run / 'model'}; `scob predict` uses them"
+    if choice.figures:
+        summary += f"; calibration drawn in {choice.figures[0]}"
+    note(summary)

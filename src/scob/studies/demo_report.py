@@ -1,4 +1,4 @@
-"""The demo's page: one HTML file with everything in it, and nothing fetched from anywhere."""
+"""The demo's page: one self-contained HTML file that fetches nothing."""
 
 import base64
 import html
@@ -40,28 +40,28 @@ th:first-child, td:first-child { text-align: left; } tr.ours { font-weight: 600;
 """
 
 
-def page(found: Demo) -> str:
-    """The whole report as one document."""
-    scob = found.values["scob"]["mAP"]
-    role, full = np.mean(found.values["role"]["mAP"]), np.mean(found.values["full"]["mAP"])
+def page(results: Demo) -> str:
+    """The report as one HTML document."""
+    scob = results.values["scob"]["mAP"]
+    role, full = np.mean(results.values["role"]["mAP"]), np.mean(results.values["full"]["mAP"])
     share = 100 * (np.mean(scob) - role) / (full - role) if full > role else float("nan")
-    config = found.config
+    config = results.config
     parts = [
-        f"<h1>One label an image in, every label out</h1><p>{intro(found)}</p>",
+        f"<h1>One label per image in, every label out</h1><p>{intro(results)}</p>",
         "<h2>Results</h2>",
-        results_table(found),
+        results_table(results),
         f"<p>Scob closes <b>{share:.0f}%</b> of the distance from ROLE to full labels. Recovered labels are measured "
-        f"over the entries of the training images that were unknown, precision and recall at 0.5. {chosen(config)} "
-        "The first two rows have the paper's baseline head, two convolutions; the others have Scob's two "
+        f"on the unknown entries of the training images, with precision and recall at 0.5. {epoch_choice(config)} "
+        "The first two rows use the paper's baseline head, two convolutions; the others use Scob's two "
         "transformers.</p>",
-        "<h2>While training</h2>",
-        figure(curves(found)),
-        "<h2>By class</h2>",
-        figure(bars(found)),
-        "<h2>What was missing, and where Scob saw it</h2>",
-        f"<p class='soft'>{pointing(found)} A tag struck through is a label that Scob gave and that is not there.</p>",
+        "<h2>During training</h2>",
+        figure(training_curves_of(results)),
+        "<h2>Class by class</h2>",
+        figure(class_lines(results)),
+        "<h2>Missing labels, and where Scob results them</h2>",
+        f"<p class='soft'>{pointing(results)} A tag that is struck through is a label that Scob suggested wrongly.</p>",
         "<div class='gallery'>",
-        *(scene(picture) for picture in found.pictures),
+        *(scene(picture) for picture in results.pictures),
         "</div>",
     ]
     body = "\n".join(parts)
@@ -72,65 +72,68 @@ def page(found: Demo) -> str:
     )
 
 
-def chosen(config: Config) -> str:
-    """Which epoch the table is about."""
+def epoch_choice(config: Config) -> str:
+    """Which epoch the table shows."""
     if config.train.select == "last":
-        return "The numbers are the last epoch's."
+        return "The numbers are those of the last epoch."
     if config.train.select == "best-on-test":
-        return "The epoch was chosen on the reported split itself, as in the paper: not to be believed."
+        return "The epoch was chosen on the reported split itself, so the numbers are too optimistic."
     labels = config.train.holdout_labels
-    return f"The epoch was chosen on held-out training images by {labels} labels, not on the reported split."
+    return f"The epoch was chosen by the {labels} labels of held-out training images, not on the reported split."
 
 
-def intro(found: Demo) -> str:
-    seeds = len(found.values["scob"]["mAP"])
-    train = found.config.train
+def intro(results: Demo) -> str:
+    """What was trained, on what, for how long."""
+    seeds = len(results.values["scob"]["mAP"])
+    train = results.config.train
     return (
-        "Drawn scenes show one to five kinds of objects each; one label an image was kept. Each row was trained "
-        f"for {train.epochs} epochs on the same labels, views and frozen backbone, with {seeds} "
+        "Each drawn scene shows one to five kinds of objects, but keeps only one label. Each row was trained for "
+        f"{train.epochs} epochs on the same labels and views with the same frozen backbone, over {seeds} "
         f"seed{'s' if seeds > 1 else ''}."
     )
 
 
-def results_table(found: Demo) -> str:
+def results_table(results: Demo) -> str:
     """Mean and deviation over seeds."""
     head = "".join(f"<th>{html.escape(c)}</th>" for c in ("Method", *COLUMNS))
     rows = []
     for method, title in METHODS.items():
-        cells = "".join(f"<td>{spread(found.values[method][c])}</td>" for c in COLUMNS)
+        cells = "".join(f"<td>{spread(results.values[method][c])}</td>" for c in COLUMNS)
         rows.append(f"<tr{' class=ours' if method == 'scob' else ''}><td>{html.escape(title)}</td>{cells}</tr>")
     return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
 
 
 def spread(values: list[float]) -> str:
-    """`81.2` or `81.2 ± 0.4`; a dash where it is not a number."""
+    """`81.2` or `81.2 ± 0.4`; a dash if it is not a number."""
     if not np.isfinite(values).all():
         return "–"
     mean = f"{np.mean(values):.1f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.1f}"
 
 
-def curves(found: Demo) -> "Figure":
+def training_curves_of(results: Demo) -> "Figure":
+    """mAP by epoch, on the reported split and on held-out images."""
     from scob.inference.plots import training_curves
 
     lines = {
-        METHODS[m]: ([r["epoch"] + 1 for r in curve], [r["mAP"] for r in curve]) for m, curve in found.curves.items()
+        METHODS[m]: ([r["epoch"] + 1 for r in curve], [r["mAP"] for r in curve]) for m, curve in results.curves.items()
     }
     held = {
         METHODS[m]: ([r["epoch"] + 1 for r in curve], [r["mAP-observed"] for r in curve])
-        for m, curve in found.curves.items()
+        for m, curve in results.curves.items()
         if all(r.get("mAP-observed") is not None for r in curve)
     }
     return training_curves({"mAP on the reported split": lines, "mAP-observed on held-out images": held})
 
 
-def bars(found: Demo) -> "Figure":
+def class_lines(results: Demo) -> "Figure":
+    """Average precision of every class."""
     from scob.inference.plots import training_curves
 
-    names = sorted(found.per_class["scob"], key=lambda n: -(found.per_class["full"].get(n) or 0))
+    names = sorted(results.per_class["scob"], key=lambda n: -(results.per_class["full"].get(n) or 0))
     lines = {
-        METHODS[m]: (list(range(len(names))), [found.per_class[m].get(n) or float("nan") for n in names])
-        for m in found.per_class
+        METHODS[m]: (list(range(len(names))), [results.per_class[m].get(n) or float("nan") for n in names])
+        for m in results.per_class
     }
     figure = training_curves({"Average precision by class": lines}, x_label="")
     figure.set_size_inches(10, 4.2)
@@ -147,13 +150,14 @@ def figure(drawn: "Figure") -> str:
     return f"<div class='figure'>{text[text.index('<svg') :]}</div>"
 
 
-def pointing(found: Demo) -> str:
-    p = found.pointing
+def pointing(results: Demo) -> str:
+    """How often the map of the observed label points at the object."""
+    p = results.pointing
     if not p:
         return ""
     return (
-        f"On {p['images']:.0f} training scenes the map of the observed label peaks inside the object "
-        f"{100 * p['inside']:.0f}% of the time; its area would give {100 * p['by_chance']:.0f}% by chance."
+        f"On {p['images']:.0f} training scenes, the map of the observed label peaks inside the object "
+        f"{100 * p['inside']:.0f}% of the time; by chance it would be {100 * p['by_chance']:.0f}%, the object's area."
     )
 
 
@@ -185,7 +189,7 @@ def overlay(pixels: NDArray[np.uint8], masks: list[NDArray[np.bool_]]) -> Image.
 
 
 def shrunk(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """One pixel off every edge."""
+    """The mask without one pixel along its edge."""
     inner = mask.copy()
     inner[1:] &= mask[:-1]
     inner[:-1] &= mask[1:]
@@ -195,6 +199,7 @@ def shrunk(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def data_url(picture: Image.Image) -> str:
+    """The picture as a URL that contains it."""
     stream = io.BytesIO()
     picture.save(stream, "WEBP", quality=80)
     return "data:image/webp;base64," + base64.b64encode(stream.getvalue()).decode()

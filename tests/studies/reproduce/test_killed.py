@@ -52,7 +52,7 @@ def finished(out):
 
 
 def interrupted(out):
-    """Whether a run is under way that has a checkpoint to go on from."""
+    """Whether a run is in progress that has a checkpoint to continue from."""
     runs = [path for path in (out / "runs").glob("*") if not (path / "summary.json").exists()]
     return any(list((path / "checkpoints").glob("*")) for path in runs)
 

@@ -1,4 +1,4 @@
-"""The data file of the paper's numbers: whole, consistent where the paper is, and noted where it is not."""
+"""The file of the paper's numbers: complete, consistent where the paper is, and annotated where it is not."""
 
 import pytest
 
@@ -77,6 +77,6 @@ def test_cells_print_as_in_the_paper():
     assert paper_table("table-main").printed("role", "voc2007") == ""
 
 
-def test_an_unknown_name_is_told_the_nearest():
+def test_an_unknown_name_gets_the_nearest_one():
     with pytest.raises(UserError, match="Did you mean 'table-masks'"):
         paper_table("table-mask")

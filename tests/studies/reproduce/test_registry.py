@@ -4,14 +4,23 @@ import csv
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from scob.errors import UserError
 from scob.parallel import Processes
-from scob.studies.reproduce.registry import REPRODUCTIONS, reproduce
-from scob.training.events import Note, RunBegins
+from scob.studies.reproduce.registry import REPRODUCTIONS, costs, reproduce
 
+FIFTEEN = {
+    "table-main", "table-metrics", "table-ablation", "fig-gamma", "table-contrastive", "fig-lambda", "fig-negatives",
+    "table-masks", "table-cams", "table-optimisation", "table-speed", "table-small-objects", "fig-masks",
+    "fig-class-masks", "fig-distribution",
+}  # fmt: skip
 QUICK = ("table-small-objects", "fig-distribution", "table-masks")
+
+
+def test_all_fifteen_are_there_and_say_their_cost():
+    assert set(REPRODUCTIONS) == FIFTEEN
+    assert costs("table-ablation") == 9 and costs("fig-class-masks") == 1
+    assert all(costs(name) > 0 for name in FIFTEEN)
 
 
 @pytest.fixture(scope="module")
@@ -109,20 +118,3 @@ def test_what_cannot_be_made_is_told_before_anything_runs(tmp_path):
         with pytest.raises(UserError, match=words):
             reproduce(**options, out=tmp_path, processes=Processes())
     assert not list(tmp_path.iterdir())
-
-
-def test_the_verb_lists_and_complains():
-    from scob.cli import build
-
-    done = CliRunner().invoke(build(), ["reproduce", "--list"], catch_exceptions=False)
-    assert done.exit_code == 0 and all(name in done.stdout for name in REPRODUCTIONS)
-    with pytest.raises(UserError, match="NAME=FILE"):
-        CliRunner().invoke(build(), ["reproduce", "table-contrastive", "--backbone-file", "x"], catch_exceptions=False)
-
-
-def test_what_a_method_remarks_is_shown(capsys):
-    from scob.cli.reproduce import Display
-
-    with Display() as display:
-        display(Note("sst: class vectors are learned"))
-    assert "class vectors are learned" in capsys.readouterr().err

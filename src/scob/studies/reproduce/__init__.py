@@ -1,1 +1,1 @@
-"""The paper's tables and figures as code, with the paper's numbers beside ours."""
+"""The paper's tables and figures as code, with the paper's numbers next to ours."""

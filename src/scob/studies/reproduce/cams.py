@@ -1,4 +1,4 @@
-"""table-cams: the masks of Eq. 3 against segmentation, in feature space, over the training images of the runs."""
+"""table-cams: the masks of Eq. 3 compared with segmentation, in feature space, on the training images."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +15,10 @@ from scob.errors import UserError
 from scob.labels import PRESENT
 from scob.model.heads import Grids, Keep
 from scob.studies.reproduce import variants
+from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
 from scob.studies.reproduce.lab import Outcome, Work
 from scob.studies.reproduce.paper import paper_table
-from scob.studies.reproduce.report import Measured, beside_paper, write_report
+from scob.studies.reproduce.report import write_report
 from scob.training.metrics import Detection, mask_metrics
 from scob.training.model_folder import load_network
 from scob.training.run_data import Data
@@ -25,12 +26,12 @@ from scob.training.scoring import model_source, row_batches
 
 
 def class_maps(
-    outcome: Outcome, split: Split, rows: NDArray[np.int64], chosen: NDArray[np.int64], device: torch.device
+    outcome: Outcome, split: Split, rows: NDArray[np.int64], classes: NDArray[np.int64], device: torch.device
 ) -> tuple[Maps, Keep]:
-    """Activation maps and masks of one class for each of some images, at both stages, on the CPU.
+    """Activation maps and masks of one class per image, at both stages, on the CPU.
 
-    rows (N,) of the split, chosen (N,) class columns -> maps (N, h, w) in [0, 1] and masks (N, h, w), by the trained
-    network under the run's own settings, on the clean view.
+    rows (N,) of the split, classes (N,) -> maps (N, h, w) in [0, 1] and masks (N, h, w), of the trained network with
+    the run's own settings, on the clean view.
     """
     network, card = load_network(outcome.run.model, device)
     source = model_source(network, card, device)
@@ -38,26 +39,28 @@ def class_maps(
     heat: tuple[list[Tensor], list[Tensor]] = ([], [])
     workers = outcome.config.data.workers
     with Feed(split, card.size, device, FeedOptions(workers)) as feed:
-        places = list(row_batches(len(rows), 32))
-        for place, images in zip(places, feed.iterate(rows[p] for p in places), strict=True):
+        batches = list(row_batches(len(rows), 32))
+        for batch, images in zip(batches, feed.iterate(rows[b] for b in batches), strict=True):
             views = source.views.normalise(images)
-            wanted = torch.from_numpy(chosen[place]).to(device)
-            for kept, found in zip(heat, explain_classes(network, views, wanted, s.cam, s.cam_source), strict=True):
-                kept.append(found.cpu())
+            wanted = torch.from_numpy(classes[batch]).to(device)
+            for maps_of_stage, maps_of_batch in zip(
+                heat, explain_classes(network, views, wanted, s.cam, s.cam_source), strict=True
+            ):
+                maps_of_stage.append(maps_of_batch.cpu())
     maps = torch.cat(heat[0]), torch.cat(heat[1])
     return maps, masks_of(maps, s.cam_window, s.gamma_cam)
 
 
 def observed_class(data: Data) -> NDArray[np.int64]:
-    """The observed label of each training image, (N,); the first of several, -1 for none."""
+    """The observed label of each training image, (N,): the first if there are several, -1 if there is none."""
     present = data.observed.values == PRESENT
     return np.where(present.any(axis=1), present.argmax(axis=1), -1)
 
 
 def true_cells(objects: ObjectMasks, label: int, grid: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Segmentation of one class brought to a grid by max pooling, and the cells it leaves open.
+    """The segmentation of one class, max-pooled to a grid, and the cells that are not counted.
 
-    A cell that shows a pixel of the class is foreground; one that shows none but a void pixel is not counted.
+    A cell with a pixel of the class is foreground; a cell with void pixels but none of the class is not counted.
     """
     both = torch.from_numpy(np.stack([objects.present[label], objects.void])).float()
     truth, void = (torch.nn.functional.adaptive_max_pool2d(both[None], grid)[0] > 0).numpy()
@@ -65,8 +68,8 @@ def true_cells(objects: ObjectMasks, label: int, grid: tuple[int, int]) -> tuple
 
 
 @dataclass(frozen=True)
-class Segmented:
-    """Training images with segmentation of their observed label: (N,) rows, (N,) labels, (N, h, w) cells a stage."""
+class SegmentedImages:
+    """Training images whose observed label is segmented: (N,) rows, (N,) labels, (N, h, w) cells per stage."""
 
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
@@ -74,8 +77,8 @@ class Segmented:
     void: tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
-def segmented(data: Data, grids: Grids) -> Segmented:
-    """The segmentation of the observed labels at both grids; an image that has none is not among them."""
+def segmented_images(data: Data, grids: Grids) -> SegmentedImages:
+    """The segmentation of the observed labels at both grids; images without one are left out."""
     assert data.train.masks is not None
     labels = observed_class(data)
     rows: list[int] = []
@@ -88,32 +91,34 @@ def segmented(data: Data, grids: Grids) -> Segmented:
         for stage, grid in zip(cells, grids, strict=True):
             stage.append(true_cells(objects, int(labels[row]), grid))
     if not rows:
-        raise UserError("no training image has segmentation of its observed label: there is nothing to compare with")
-    kept = np.asarray(rows, dtype=np.int64)
+        raise UserError(
+            "table-cams needs segmentation, and no training image has one of its observed label: use other data"
+        )
+    indices = np.asarray(rows, dtype=np.int64)
     truth, void = ([np.stack([pair[part] for pair in stage]) for stage in cells] for part in (0, 1))
-    return Segmented(kept, labels[kept], (truth[0], truth[1]), (void[0], void[1]))
+    return SegmentedImages(indices, labels[indices], (truth[0], truth[1]), (void[0], void[1]))
 
 
-def measure(outcome: Outcome, data: Data, found: Segmented, device: torch.device) -> list[Detection]:
+def measure(outcome: Outcome, data: Data, images: SegmentedImages, device: torch.device) -> list[Detection]:
     """Precision, recall and F1 at both stages."""
-    _, masks = class_maps(outcome, data.train, found.rows, found.labels, device)
-    return [mask_metrics(m, t, v) for m, t, v in zip(masks, found.truth, found.void, strict=True)]
+    _, masks = class_maps(outcome, data.train, images.rows, images.labels, device)
+    return [mask_metrics(m, t, v) for m, t, v in zip(masks, images.truth, images.void, strict=True)]
 
 
 def table_cams(work: Work) -> list[Path]:
-    """Scob without and with contrast, ROLE and full labels: the masks of the observed labels."""
+    """The masks of the observed labels: Scob without and with contrast, ROLE, full labels."""
     lab = work.lab
     config = lab.config(variants.SCOB)
-    # The same images and labels for every row: those of the single-positive draw, also under full labels.
+    # Every row is measured on the same images and labels: those of the single-positive draw.
     data = lab.data(config)
     if data.train.masks is None:
-        raise UserError(f"table-cams needs segmentation masks, and {config.data.source} has none")
+        raise UserError(f"table-cams needs segmentation masks, but {config.data.source} has none")
     outcomes = {key: lab.runs(variant) for key, variant in variants.CAMS.items()}
     _, card = load_network(outcomes["scob"][0].run.model)
-    found = segmented(data, card.grids)
-    measured: dict[str, Measured] = {}
+    images = segmented_images(data, card.grids)
+    measured: dict[str, MeasuredRow] = {}
     for key, runs in outcomes.items():
-        stages = [measure(o, data, found, lab.processes.device) for o in runs]
+        stages = [measure(o, data, images, lab.processes.device) for o in runs]
         values: dict[str, list[float]] = {}
         for number in (0, 1):
             for rate in ("precision", "recall", "f1"):
@@ -121,21 +126,21 @@ def table_cams(work: Work) -> list[Path]:
         if lab.reports:
             values["mAP"] = [o.mAP for o in runs]
         in_paper = paper_table("table-cams").row(key) is not None
-        measured[key] = Measured(values, {} if in_paper else {"method": variants.CAMS[key].title})
+        measured[key] = MeasuredRow(values, {} if in_paper else {"method": variants.CAMS[key].title})
     fine, coarse = (f"{h} x {w}" for h, w in card.grids)
     titles = {f"{rate} stage 4": f"{name} at {coarse}" for rate, name in
               (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))} | {"mAP": "mAP"}  # fmt: skip
     used = lab.used([o for runs in outcomes.values() for o in runs])
     used["Masks"] = (
-        f"{len(found.rows)} of {len(data.train)} training images have segmentation of their observed label, the others "
-        f"are left out; ours at {fine} cells where no grid is named; void cells not counted"
+        f"{len(images.rows)} of {len(data.train)} training images have a segmentation of their observed label; the "
+        f"others are left out. Ours are at {fine} cells unless another grid is named. Void cells are not counted."
     )
     report = beside_paper(
-        "table-cams", paper_table("table-cams"), measured, data=lab.title, role="role", full="full",
-        share_of=("f1", "mAP"), used=used, titles=titles,
+        "table-cams", paper_table("table-cams"), measured, data=lab.title, used=used, titles=titles,
+        distance=ClosedDistance("role", columns=("f1", "mAP")),
     )  # fmt: skip
     return list(write_report(replace(report, notes=(*report.notes, *_cautions())), work.out))
 
 
 def _cautions() -> tuple[str, ...]:
-    return ("ROLE's head reads stage 4 alone: at the finer grid its map is stage 4's, enlarged.",)
+    return ("ROLE's head reads only stage 4: at the finer grid, its map is the one of stage 4, enlarged.",)

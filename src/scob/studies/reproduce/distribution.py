@@ -1,4 +1,4 @@
-"""fig-distribution: what ROLE and Scob predict, epoch by epoch, for the training set's unknown true negatives."""
+"""fig-distribution: what ROLE and Scob predict in each epoch for the unknown true negatives of the training set."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +20,9 @@ BINS = 50
 
 
 class Watched(Training):
-    """A run that also logs, at each evaluation, how its predictions for unknown true negatives are spread.
+    """A run that also logs, at each evaluation, the distribution of its predictions for unknown true negatives.
 
-    It goes through the run's own log, so a resumed run logs each epoch once.
+    It uses the run's own log, so that a resumed run logs each epoch once.
     """
 
     def evaluate(self) -> dict[str, float | None]:
@@ -38,12 +38,12 @@ def shares_of(outcome: Outcome) -> NDArray[np.float64]:
 
 
 def every_epoch(variant: Variant) -> Variant:
-    """The same run, evaluated after each epoch: the map has a column for each."""
+    """The same run, evaluated after each epoch: the map has one column per epoch."""
     return replace(variant, changes=merge(variant.changes, {"train": {"evaluate_every": 1}}))
 
 
 def fig_distribution(work: Work) -> list[Path]:
-    """ROLE left, Scob right; the numbers behind the map in the JSON file."""
+    """ROLE on the left, Scob on the right; the numbers behind the maps are in the JSON file."""
     lab = work.lab
     outcomes = {
         name: lab.run(every_epoch(variant), loop=Watched)
@@ -54,9 +54,9 @@ def fig_distribution(work: Work) -> list[Path]:
     paper = paper_figure("fig-distribution")
     title = f"Unknown true negatives of the training set, {lab.title}"
     rows: list[dict[str, Cell]] = []
-    for name, found in shares.items():
-        low = found[:, : BINS // 10].sum(axis=1)
-        for epoch, line in enumerate(found):
+    for name, by_epoch in shares.items():
+        low = by_epoch[:, : BINS // 10].sum(axis=1)
+        for epoch, line in enumerate(by_epoch):
             rows.append(
                 {
                     "method": name,
@@ -75,7 +75,6 @@ def fig_distribution(work: Work) -> list[Path]:
     for name, outcome in (*outcomes.items(), *(("full labels", o) for o in full)):
         if lab.reports:
             used[f"mAP of {name}"] = f"{outcome.mAP:.1f}"
-    notes = tuple(f"The paper, of its own figure: {claim}" for claim in paper.claims)
-    report = Report("fig-distribution", paper.title, columns, tuple(rows), notes, used)
+    report = Report("fig-distribution", paper.title, columns, tuple(rows), paper.claim_notes, used)
     figure = plots.distribution_maps(shares, title)
     return [*plots.save_figure(figure, work.out / "fig-distribution"), *write_report(report, work.out)]

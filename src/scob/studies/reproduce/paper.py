@@ -17,7 +17,7 @@ class _Printed(BaseModel):
 
 
 class Note(_Printed):
-    """Where the paper disagrees with itself: about a cell, a row, or the whole (neither named)."""
+    """Our note on a cell, on a row, or on the whole table or figure (neither named)."""
 
     text: str
     row: str | None = None
@@ -33,7 +33,7 @@ class PaperColumn(_Printed):
 
 
 class PaperRow(_Printed):
-    """A printed row: what names it, its numbers, and the differences printed behind some of them."""
+    """A printed row: its names, its numbers, and the differences printed after some of them."""
 
     id: str
     names: dict[str, str]
@@ -43,7 +43,7 @@ class PaperRow(_Printed):
     @model_validator(mode="before")
     @classmethod
     def _gather_names(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        """In the file the names stand beside `id`, so that a row reads like the paper's."""
+        """In the file, the names are next to `id`, so that a row reads like the paper's."""
         own: dict[str, Any] = {key: raw[key] for key in ("id", "values", "gains") if key in raw}
         return {**own, "names": {key: value for key, value in raw.items() if key not in own}}
 
@@ -60,7 +60,7 @@ class PaperTable(_Printed):
     notes: tuple[Note, ...] = ()
 
     @model_validator(mode="after")
-    def _whole(self) -> "PaperTable":
+    def _is_consistent(self) -> "PaperTable":
         ids = [row.id for row in self.rows]
         if len(set(ids)) != len(ids):
             raise ValueError(f"{self.label}: a row id is listed twice")
@@ -70,21 +70,21 @@ class PaperTable(_Printed):
         for note in self.notes:
             if note.row not in (None, *ids) or note.column not in (None, *self.columns):
                 raise ValueError(
-                    f"{self.label}: a note is on the cell {note.row!r}, {note.column!r}, which is not there"
+                    f"{self.label}: a note is on the cell {note.row!r}, {note.column!r}, which does not exist"
                 )
         return self
 
     def row(self, row_id: str) -> PaperRow | None:
-        """The row of that id, None where the paper has none."""
+        """The row with that id; None if the paper has none."""
         return next((row for row in self.rows if row.id == row_id), None)
 
     def value(self, row_id: str, column: str) -> float | None:
-        """The printed number, None where the paper prints none."""
+        """The printed number; None if the paper prints none."""
         row = self.row(row_id)
         return None if row is None else row.values.get(column)
 
     def printed(self, row_id: str, column: str) -> str:
-        """The cell as the paper prints it, `74.2 (+4.3)`; empty where it prints none."""
+        """The cell as the paper prints it, `74.2 (+4.3)`; empty if it prints none."""
         row = self.row(row_id)
         if row is None or column not in row.values:
             return ""
@@ -93,13 +93,13 @@ class PaperTable(_Printed):
         return f"{row.values[column]:.{decimals}f}{gain}"
 
     def baseline_of(self, row_id: str) -> str | None:
-        """The row that printed differences refer to, of the same data set as `row_id`."""
+        """The row that printed differences refer to, for the same data set as `row_id`."""
         data, stroke, _ = row_id.rpartition("/")
         return None if self.baseline is None else f"{data}{stroke}{self.baseline}"
 
 
 class PaperFigure(_Printed):
-    """What the text says of a figure; its curves are not printed as numbers, so there are none here."""
+    """What the text says about a figure. The paper prints no numbers for its curves, so there are none here."""
 
     label: str
     title: str
@@ -109,6 +109,11 @@ class PaperFigure(_Printed):
     chosen: float | None = None
     claims: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    @property
+    def claim_notes(self) -> tuple[str, ...]:
+        """The claims as notes for a report."""
+        return tuple(f"The paper says about its own figure: {claim}" for claim in self.claims)
 
 
 class _Paper(_Printed):
@@ -123,12 +128,12 @@ def _paper() -> _Paper:
 
 
 def paper_tables() -> dict[str, PaperTable]:
-    """Every table of the paper, by the name `scob reproduce` knows it under."""
+    """Every table of the paper, by its name in `scob reproduce`."""
     return dict(_paper().tables)
 
 
 def paper_figures() -> dict[str, PaperFigure]:
-    """Every reproducible figure of the paper, likewise."""
+    """Every figure of the paper that can be reproduced, by its name in `scob reproduce`."""
     return dict(_paper().figures)
 
 

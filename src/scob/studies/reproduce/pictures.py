@@ -1,4 +1,4 @@
-"""fig-masks and fig-class-masks: what the masks of Eq. 3 keep of an image."""
+"""fig-masks and fig-class-masks: which part of an image the masks of Eq. 3 keep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +20,17 @@ from scob.studies.reproduce.lab import Lab, Outcome, Work
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
 
-SIDE = 224  # of a picture in a figure, in pixels
-DIMMED = 0.22  # how much is left of what a mask hides
-SPECK, SMALL = 0.01, 0.03  # of the image: what no grid shows, and what a coarse one hardly does
-DARK = "A picture that is dark all over had no cell above the threshold; in training such a mask hides nothing."
-LOOKED_AT = 400  # images whose segmentation is read to find small and large objects
+SIDE = 224  # pixels of a picture in a figure
+DIMMED = 0.22  # brightness of what a mask hides
+SPECK, SMALL = 0.01, 0.03  # shares of the image: invisible on any grid, hardly visible on a coarse one
+DARK = "In a picture that is dark all over, no cell reached the threshold; in training, such a mask hides nothing."
+EXAMINED = 400  # images whose segmentation is read to find small and large objects
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An object to show: an image of the split, a class in it, its share of the pixels (None: not known), company."""
+class ShownObject:
+    """An object to show: the row of its image, its class, its share of the pixels (None: unknown), and how many other
+    classes the image shows."""
 
     row: int
     label: int
@@ -37,92 +38,97 @@ class Seen:
     others: int
 
 
-def objects_of(split: Split, seed: int = 0) -> list[Seen]:
-    """Objects in some images of the split, in an order drawn by image id."""
-    order = np.argsort(mix(split.labels.keys, seed_key(seed, "pictures")), kind="stable")[:LOOKED_AT]
-    found = []
+Trio = tuple[ShownObject, ShownObject, ShownObject]
+
+
+def objects_of(split: Split, seed: int = 0) -> list[ShownObject]:
+    """The objects of some images of the split, in an order drawn by image id."""
+    order = np.argsort(mix(split.labels.keys, seed_key(seed, "pictures")), kind="stable")[:EXAMINED]
+    objects = []
     for row in order:
         labels = np.flatnonzero(split.labels.values[row] == PRESENT)
-        objects = split.masks.load(int(row)) if split.masks is not None else None
+        masks = split.masks.load(int(row)) if split.masks is not None else None
         for label in labels:
-            shown = objects.present.get(int(label)) if objects is not None else None
-            area = None if shown is None else float(shown.mean())
-            found.append(Seen(int(row), int(label), area, len(labels) - 1))
-    if not found:
-        raise UserError(f"the split {split.name!r} has no known positive label: there is nothing to show")
-    return found
+            mask = masks.present.get(int(label)) if masks is not None else None
+            area = None if mask is None else float(mask.mean())
+            objects.append(ShownObject(int(row), int(label), area, len(labels) - 1))
+    if not objects:
+        raise UserError(f"the split {split.name!r} has no known positive label, so there is nothing to show")
+    return objects
 
 
 def shown_split(lab: Lab) -> Split:
-    """The reported split, or the training images where there is none."""
+    """The reported split, or the training images if there is none."""
     data = lab.data(lab.config(variants.SCOB))
     return data.evaluate if data.evaluate is not None else data.train
 
 
-def pictures(outcome: Outcome, split: Split, chosen: Sequence[Seen], device: torch.device) -> list[NDArray[np.uint8]]:
-    """Each object's image with all but the object's mask dimmed, (SIDE, SIDE, 3)."""
-    rows = np.array([seen.row for seen in chosen], dtype=np.int64)
-    labels = np.array([seen.label for seen in chosen], dtype=np.int64)
+def pictures(
+    outcome: Outcome, split: Split, objects: Sequence[ShownObject], device: torch.device
+) -> list[NDArray[np.uint8]]:
+    """The image of each object with everything outside the object's mask dimmed, (SIDE, SIDE, 3)."""
+    rows = np.array([shown.row for shown in objects], dtype=np.int64)
+    labels = np.array([shown.label for shown in objects], dtype=np.int64)
     _, masks = class_maps(outcome, split, rows, labels, device)
-    return [dim(split.images.load(seen.row, SIDE), mask) for seen, mask in zip(chosen, masks[0], strict=True)]
+    return [dim(split.images.load(shown.row, SIDE), mask) for shown, mask in zip(objects, masks[0], strict=True)]
 
 
 def dim(picture: NDArray[np.uint8], mask: Tensor) -> NDArray[np.uint8]:
-    """The picture (S, S, 3) where the mask (h, w) keeps it, nearly black elsewhere."""
+    """The picture (S, S, 3), nearly black outside the mask (h, w)."""
     size = picture.shape[:2]
-    kept = torch.nn.functional.interpolate(mask[None, None].float(), size=size, mode="nearest")[0, 0].numpy()
-    return (picture * (DIMMED + (1 - DIMMED) * kept[..., None])).astype(np.uint8)
+    inside = torch.nn.functional.interpolate(mask[None, None].float(), size=size, mode="nearest")[0, 0].numpy()
+    return (picture * (DIMMED + (1 - DIMMED) * inside[..., None])).astype(np.uint8)
 
 
-def choose_rows(found: Sequence[Seen], count: int) -> list[Seen]:
-    """Objects in company, of as many classes as there are, the smaller first that a grid of cells still shows well."""
+def choose_objects(objects: Sequence[ShownObject], count: int) -> list[ShownObject]:
+    """Objects of different images and classes: first those with others around, then the smallest that a grid shows."""
 
-    def rank(seen: Seen) -> tuple[bool, bool, float]:
-        area = 1.0 if seen.area is None else seen.area
-        return seen.others == 0, area < SMALL, area
+    def rank(shown: ShownObject) -> tuple[bool, bool, float]:
+        area = 1.0 if shown.area is None else shown.area
+        return shown.others == 0, area < SMALL, area
 
-    ranked = sorted(found, key=rank)
-    chosen: list[Seen] = []
-    for seen in ranked:
-        if all(seen.row != other.row and seen.label != other.label for other in chosen) and (seen.area or 1) > SPECK:
-            chosen.append(seen)
-        if len(chosen) == count:
+    selection: list[ShownObject] = []
+    for shown in sorted(objects, key=rank):
+        is_new = all(shown.row != other.row and shown.label != other.label for other in selection)
+        if is_new and (shown.area or 1) > SPECK:
+            selection.append(shown)
+        if len(selection) == count:
             break
-    return chosen
+    return selection
 
 
 def fig_masks(work: Work) -> list[Path]:
     """Image, Scob, Scob without contrast."""
     lab = work.lab
     split = shown_split(lab)
-    chosen = choose_rows(objects_of(split), 6)
+    objects = choose_objects(objects_of(split), 6)
     runs = [lab.run(variants.SCOB), lab.run(variants.WITHOUT_CONTRAST)]
-    columns = [pictures(o, split, chosen, lab.processes.device) for o in runs]
-    images = [split.images.load(seen.row, SIDE) for seen in chosen]
-    names = [split.labels.classes[seen.label] for seen in chosen]
+    columns = [pictures(o, split, objects, lab.processes.device) for o in runs]
+    images = [split.images.load(shown.row, SIDE) for shown in objects]
+    names = [split.labels.classes[shown.label] for shown in objects]
     rows = [list(line) for line in zip(images, *columns, strict=True)]
     figure = plots.picture_grid(rows, ["image", "Scob", "Scob without contrast"], names)
-    return _write(work, "fig-masks", figure, split, chosen, runs)
+    return _write(work, "fig-masks", figure, split, objects, runs)
 
 
-def by_class(found: Sequence[Seen], classes: int, count: int) -> list[tuple[Seen, Seen, Seen]]:
-    """For the classes seen most often: a large object, a small one, and one among the most others.
+def by_class(objects: Sequence[ShownObject], classes: int, count: int) -> list[Trio]:
+    """For the `count` most frequent classes: a large object, a small one, and one with many others around it.
 
-    For company an image is taken again only where there is no other.
+    The third is from an image that no other class has used for this, if there is one.
     """
-    groups: list[tuple[Seen, Seen, Seen]] = []
-    shown: set[int] = set()
-    order = sorted(range(classes), key=lambda label: -sum(seen.label == label for seen in found))
+    groups: list[Trio] = []
+    used_rows: set[int] = set()
+    order = sorted(range(classes), key=lambda label: -sum(shown.label == label for shown in objects))
     for label in order:
-        own = [seen for seen in found if seen.label == label]
+        own = [shown for shown in objects if shown.label == label]
         if not own or len(groups) == count:
             break
-        measured = sorted((seen for seen in own if (seen.area or 0.0) > SPECK), key=lambda seen: seen.area or 0.0)
-        large, small = (measured[-1], measured[0]) if measured else (own[0], own[-1])
-        rest = [seen for seen in own if seen.row not in (large.row, small.row)] or own
-        company = max(rest, key=lambda seen: (seen.others > 0 and seen.row not in shown, seen.others))
-        shown.add(company.row)
-        groups.append((large, small, company))
+        by_area = sorted((shown for shown in own if (shown.area or 0.0) > SPECK), key=lambda shown: shown.area or 0.0)
+        large, small = (by_area[-1], by_area[0]) if by_area else (own[0], own[-1])
+        rest = [shown for shown in own if shown.row not in (large.row, small.row)] or own
+        crowded = max(rest, key=lambda shown: (shown.others > 0 and shown.row not in used_rows, shown.others))
+        used_rows.add(crowded.row)
+        groups.append((large, small, crowded))
     return groups
 
 
@@ -132,37 +138,37 @@ def fig_class_masks(work: Work) -> list[Path]:
     split = shown_split(lab)
     groups = by_class(objects_of(split), len(split.labels.classes), 8)
     run = lab.run(variants.SCOB)
-    chosen = [seen for group in groups for seen in group]
-    masked = pictures(run, split, chosen, lab.processes.device)
-    pairs = [(split.images.load(seen.row, SIDE), mask) for seen, mask in zip(chosen, masked, strict=True)]
+    objects = [shown for group in groups for shown in group]
+    masked = pictures(run, split, objects, lab.processes.device)
+    pairs = [(split.images.load(shown.row, SIDE), mask) for shown, mask in zip(objects, masked, strict=True)]
     rows = [[picture for pair in pairs[start : start + 3] for picture in pair] for start in range(0, len(pairs), 3)]
     sizes = ("large", "small") if split.masks is not None else ("one", "another")
-    titles = [sizes[0], "Scob", sizes[1], "Scob", "in company", "Scob"]
+    titles = [sizes[0], "Scob", sizes[1], "Scob", "with others", "Scob"]
     names = [split.labels.classes[group[0].label] for group in groups]
     figure = plots.picture_grid(rows, titles, names)
-    return _write(work, "fig-class-masks", figure, split, chosen, [run])
+    return _write(work, "fig-class-masks", figure, split, objects, [run])
 
 
 def _write(
-    work: Work, name: str, figure: object, split: Split, chosen: Sequence[Seen], runs: Sequence[Outcome]
+    work: Work, name: str, figure: object, split: Split, objects: Sequence[ShownObject], runs: Sequence[Outcome]
 ) -> list[Path]:
-    """The figure, and beside it which objects it shows and what it rests on."""
+    """The figure, and a report of the objects in it."""
     paper = paper_figure(name)
     rows: list[dict[str, Cell]] = [
         {
-            "image": split.labels.images[seen.row],
-            "class": split.labels.classes[seen.label],
-            "area": None if seen.area is None else 100 * seen.area,
-            "others": seen.others,
+            "image": split.labels.images[shown.row],
+            "class": split.labels.classes[shown.label],
+            "area": None if shown.area is None else 100 * shown.area,
+            "others": shown.others,
         }
-        for seen in chosen
+        for shown in objects
     ]
     columns = (
         Column("image", f"Image of the split {split.name!r}"),
         Column("class", "Class"),
         Column("area", "Share of the image", 1, "%"),
-        Column("others", "Other classes there"),
+        Column("others", "Other classes in the image"),
     )
-    notes = (*(f"The paper, of its own figure: {claim}" for claim in paper.claims), DARK)
+    notes = (*paper.claim_notes, DARK)
     report = Report(name, paper.title, columns, tuple(rows), notes, work.lab.used(runs))
     return [*plots.save_figure(figure, work.out / name), *write_report(report, work.out)]  # type: ignore[arg-type]

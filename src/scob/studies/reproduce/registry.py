@@ -1,4 +1,4 @@
-"""`scob reproduce NAME`: every table and figure by name, what it runs and what it costs."""
+"""Every table and figure of the paper by name: what it shows, which runs it needs, and how it is made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,93 +21,107 @@ from scob.training.events import Listener, RunsPlanned, silent
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table or figure: what it shows, the runs it needs (a data set and a seed), and what else."""
+    """A table or figure: what it shows, how it is made, its runs per data set and seed, and what it needs."""
 
     shows: str
     make: Callable[[Work], list[Path]]
     runs: Callable[[Work], Sequence[Variant]]
     needs: str = "a reported split"
-    several: bool = False  # takes more than one data set
+    takes_several: bool = False  # data sets
 
 
-def _of(rows: Mapping[Any, Variant]) -> Callable[[Work], Sequence[Variant]]:
+def _rows(rows: Mapping[Any, Variant]) -> Callable[[Work], Sequence[Variant]]:
     return lambda work: list(rows.values())
 
 
-def _over(setting: str, values: tuple[float, ...]) -> Callable[[Work], Sequence[Variant]]:
+def _values(setting: str, values: tuple[float, ...]) -> Callable[[Work], Sequence[Variant]]:
     return lambda work: [variants.ROLE, variants.FULL, *variants.setting_rows(setting, values).values()]
 
 
-def _main(work: Work) -> Sequence[Variant]:
+def _main_rows(work: Work) -> Sequence[Variant]:
     return list(variants.main_rows(work.methods or tuple(methods.names()), {}).values())
 
 
 SEGMENTATION = "segmentation masks"
-SCENE_RUN_MINUTES = 1.5  # of an average run on two cores; the nine of table-ablation took 19 on one
+SCENE_RUN_MINUTES = 1.5  # for an average run on two cores; the nine of table-ablation took 19 minutes on one
 REPRODUCTIONS: dict[str, Reproduction] = {
     "table-main": Reproduction(
-        "every method, one positive and a tenth of the labels", tables.table_main, _main, several=True
+        "every method with one positive per image and with a tenth of the labels",
+        tables.table_main,
+        _main_rows,
+        takes_several=True,
     ),
     "table-metrics": Reproduction(
-        "OP to CF1 of ROLE, Scob, full labels", tables.table_metrics, _of(variants.METRICS), several=True
+        "precision, recall and F1 of ROLE, Scob and full labels",
+        tables.table_metrics,
+        _rows(variants.METRICS),
+        takes_several=True,
     ),
-    "table-ablation": Reproduction("head, guidance, contrast", tables.table_ablation, _of(variants.ABLATION)),
+    "table-ablation": Reproduction("head, guidance and contrast", tables.table_ablation, _rows(variants.ABLATION)),
     "fig-gamma": Reproduction(
-        "CAM thresholds", curves.fig_gamma, _over("scob.gamma_cam", variants.GAMMAS), several=True
+        "mAP by CAM threshold", curves.fig_gamma, _values("scob.gamma_cam", variants.GAMMAS), takes_several=True
     ),
     "table-contrastive": Reproduction(
-        "image-level contrast and other pre-training",
+        "image-level contrast and other pre-training, compared with Scob",
         tables.table_contrastive,
         lambda work: list(variants.contrastive_rows(work.backbone_files).values()),
-        "a reported split; DetCo's, SoCo's, UP-DETR's weights by --backbone-file for their rows",
+        "a reported split; --backbone-file for the rows of DetCo, SoCo and UP-DETR",
     ),
     "fig-lambda": Reproduction(
-        "weights of the contrastive loss", curves.fig_lambda, _over("scob.lambda_c", variants.LAMBDAS), several=True
+        "mAP by weight of the contrastive loss",
+        curves.fig_lambda,
+        _values("scob.lambda_c", variants.LAMBDAS),
+        takes_several=True,
     ),
     "fig-negatives": Reproduction(
-        "t = 1, 10, 100, 1000", curves.fig_negatives, _over("scob.negatives", variants.NEGATIVES), several=True
+        "mAP by number of negatives: t = 1, 10, 100, 1000",
+        curves.fig_negatives,
+        _values("scob.negatives", variants.NEGATIVES),
+        takes_several=True,
     ),
     "table-masks": Reproduction(
-        "ground-truth masks and CAMs as guidance",
+        "guidance by ground-truth masks and by CAMs",
         tables.table_masks,
-        _of(variants.MASKS),
+        _rows(variants.MASKS),
         f"a reported split; {SEGMENTATION} for its second row",
-        several=True,
+        takes_several=True,
     ),
-    "table-cams": Reproduction("CAMs against segmentation", cams.table_cams, _of(variants.CAMS), SEGMENTATION),
-    "table-optimisation": Reproduction("EM, joint, two-stage", tables.table_optimisation, _of(variants.OPTIMISATION)),
+    "table-cams": Reproduction("CAMs compared with segmentation", cams.table_cams, _rows(variants.CAMS), SEGMENTATION),
+    "table-optimisation": Reproduction(
+        "EM, joint and two-stage optimisation", tables.table_optimisation, _rows(variants.OPTIMISATION)
+    ),
     "table-speed": Reproduction(
         "time per image", speed.table_speed, lambda work: list(speed.rows().values()), "nothing"
     ),
     "table-small-objects": Reproduction(
         "AP of ten small classes",
         small_objects.table_small_objects,
-        _of(variants.ENDS),
-        f"a reported split; {SEGMENTATION} where the data is not COCO",
+        _rows(variants.ENDS),
+        f"a reported split; {SEGMENTATION} unless the data is COCO",
     ),
     "fig-masks": Reproduction(
-        "image, Scob, Scob without contrast",
+        "masks of Scob with and without contrast",
         pictures.fig_masks,
         lambda work: [variants.SCOB, variants.WITHOUT_CONTRAST],
         "nothing",
     ),
     "fig-class-masks": Reproduction(
-        "masks by class, small and co-occurring objects",
+        "masks by class, of small and co-occurring objects",
         pictures.fig_class_masks,
         lambda work: [variants.SCOB],
         "nothing",
     ),
     "fig-distribution": Reproduction(
-        "predictions for unknown negatives over the epochs",
+        "predictions for unknown negatives, epoch by epoch",
         distribution.fig_distribution,
-        _of(variants.ENDS),
-        "full labels of the training split",
+        _rows(variants.ENDS),
+        "a fully labelled training split",
     ),
 }
 
 
 def find(name: str) -> Reproduction:
-    """The reproduction of that name."""
+    """The reproduction with that name."""
     if name not in REPRODUCTIONS:
         raise UserError(
             f"there is no table or figure {name!r}.{nearest(name, REPRODUCTIONS)} Known: {', '.join(REPRODUCTIONS)}"
@@ -128,27 +142,27 @@ def settings_for(
     epochs: int | None = None,
     paper_parity: bool = False,
 ) -> dict[str, Any]:
-    """The settings all runs of a reproduction share: for scenes the demo's; then what was asked."""
+    """The settings that all runs of a reproduction share: the demo's for scenes, then what was asked for."""
     tree: dict[str, Any] = {}
     if config is not None:
         tree = read_yaml(config)
         resolve(tree, str(config), methods.section_names())
     elif is_scenes(source):
-        # Tables choose the epoch on held-out training images, whatever the demo does.
+        # Tables choose the epoch on held-out training images, even if the demo does not.
         tree = merge(packaged_config("demo"), {"train": {"select": "holdout"}})
     asked: dict[str, Any] = {"data": {"source": source}}
     if source == "scenes" and is_scenes(str(tree.get("data", {}).get("source", ""))):
-        asked = {}  # plain 'scenes' means as many and as large as the settings say
+        asked = {}  # plain 'scenes' means the number and size in the settings
     if backbone:
         asked["model"] = {"backbone": backbone}
     train: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     if paper_parity:
-        train |= {"select": "best-on-test", "holdout": 0.0}  # nothing need be set aside to choose by
+        train |= {"select": "best-on-test", "holdout": 0.0}  # no images are needed to choose by
     tree = merge(merge(tree, merge(asked, {"train": train})), parse_overrides(overrides))
-    found = resolve(tree, "on the command line", methods.section_names())
-    if not is_scenes(found.data.source) and found.model.backbone == EMBEDDED:
-        splits_of(found.data.source, found.data.format)  # a wrong path is the first thing to hear of
-        raise UserError("the embedded backbone knows drawings only: for these images name another with --backbone")
+    resolved = resolve(tree, "on the command line", methods.section_names())
+    if not is_scenes(resolved.data.source) and resolved.model.backbone == EMBEDDED:
+        splits_of(resolved.data.source, resolved.data.format)  # report a wrong path first
+        raise UserError("the embedded backbone knows drawings only: name another one for these images with --backbone")
     return tree
 
 
@@ -168,7 +182,7 @@ def reproduce(
     processes: Processes | None = None,
     listen: Listener = silent,
 ) -> list[Path]:
-    """Run what a table or figure needs and write it into `out`; returns the files.
+    """Run what a table or figure needs, write it into `out`, and return the files.
 
     Finished runs under `out` are reused and interrupted ones continued. `only_methods` shortens table-main.
     """
@@ -182,8 +196,8 @@ def reproduce(
             )
         if not Path(path).exists():
             raise UserError(f"--backbone-file {key}={path}: there is no such file")
-    if len(data) > 1 and not asked.several:
-        raise UserError(f"{name} is of one data set: give --data once")
+    if len(data) > 1 and not asked.takes_several:
+        raise UserError(f"{name} takes one data set: give --data once")
     for method in only_methods:
         methods.find(method)
     trees = [settings_for(source, config, overrides, backbone, epochs, paper_parity) for source in data]
@@ -192,10 +206,8 @@ def reproduce(
     labs = tuple(Lab(tree, Path(out), seeds, processes, listen) for tree in trees)
     if len({lab.id for lab in labs}) < len(labs):
         raise UserError(f"--data names the same data set twice: {', '.join(data)}")
-    chosen = tuple(only_methods)
-    if chosen:
-        chosen = tuple(dict.fromkeys((*chosen, "role", "scob")))
-    work = Work(labs, Path(out), files, chosen)
+    main_methods = tuple(dict.fromkeys((*only_methods, "role", "scob"))) if only_methods else ()
+    work = Work(labs, Path(out), files, main_methods)
     listen(RunsPlanned(len(asked.runs(work)) * seeds * len(labs)))
     with ExitStack() as stack:
         for lab in labs:

@@ -1,4 +1,4 @@
-"""table-small-objects: AP of the paper's ten classes on COCO, elsewhere of the ten smallest by median mask area."""
+"""table-small-objects: AP of ten small classes: the paper's on COCO, elsewhere the smallest by median mask area."""
 
 import statistics
 from dataclasses import replace
@@ -9,15 +9,14 @@ import numpy as np
 from scob.data.split import Split
 from scob.errors import UserError
 from scob.studies.reproduce import variants
+from scob.studies.reproduce.beside_paper import MeasuredRow, beside_paper
 from scob.studies.reproduce.lab import Outcome, Work
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import (
     SHARE_TITLE,
     Cell,
     Column,
-    Measured,
-    Spread,
-    beside_paper,
+    SeedSpread,
     closed_share,
     write_report,
 )
@@ -27,19 +26,19 @@ TITLES = {"role": "AP, ROLE", "full": "AP, full labels", "area": "Median share o
 
 
 def median_areas(split: Split) -> dict[str, float]:
-    """For each class with segmentation in the split: the median share of the image its pixels take, in percent."""
+    """The median share of the image, in percent, that each class with a segmentation in the split covers."""
     if split.masks is None:
-        raise UserError(f"table-small-objects needs segmentation masks, and the split {split.name!r} has none")
-    found: dict[int, list[float]] = {}
+        raise UserError(f"table-small-objects needs segmentation masks, but the split {split.name!r} has none")
+    areas_of: dict[int, list[float]] = {}
     for row in range(len(split)):
         objects = split.masks.load(row)
         for label, mask in (objects.present if objects is not None else {}).items():
-            found.setdefault(label, []).append(100 * float(np.mean(mask)))
-    return {split.labels.classes[label]: statistics.median(areas) for label, areas in found.items()}
+            areas_of.setdefault(label, []).append(100 * float(np.mean(mask)))
+    return {split.labels.classes[label]: statistics.median(areas) for label, areas in areas_of.items()}
 
 
 def table_small_objects(work: Work) -> list[Path]:
-    """Scob's AP of the small classes, with ROLE's and that of full labels."""
+    """AP of the small classes: Scob, ROLE and full labels."""
     lab = work.lab
     lab.need_reported_split("table-small-objects")
     paper = paper_table("table-small-objects")
@@ -57,7 +56,7 @@ def table_small_objects(work: Work) -> list[Path]:
         values = {"AP" if key == "scob" else key: [_ap(o, name) for o in runs] for key, runs in outcomes.items()}
         if areas:
             values["area"] = [areas[name]]
-        measured[name] = Measured(values, {"class": name})
+        measured[name] = MeasuredRow(values, {"class": name})
     used = lab.used([o for runs in outcomes.values() for o in runs])
     used["Classes"] = (
         "the paper's ten" if not areas else f"the {len(names)} smallest of {len(areas)} by median mask area"
@@ -67,7 +66,7 @@ def table_small_objects(work: Work) -> list[Path]:
     )  # fmt: skip
     rows: list[dict[str, Cell]] = []
     for row in report.rows:
-        ends = [cell.mean if isinstance(cell := row.get(key), Spread) else None for key in ("AP", "role", "full")]
+        ends = [cell.mean if isinstance(cell := row.get(key), SeedSpread) else None for key in ("AP", "role", "full")]
         rows.append({**row, "share": closed_share(*ends)})
     columns = (*report.columns, Column("share", SHARE_TITLE, 0, "%"))
     return list(write_report(replace(report, rows=tuple(rows), columns=columns), work.out))

@@ -1,18 +1,18 @@
-"""The rows of the paper's tables as settings. Two rows with the same settings are the same run."""
+"""The rows of the paper's tables as settings. Rows with the same settings share one run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-GAMMAS = (0.1, 0.3, 0.5, 0.7, 0.9)  # the paper prints no values; 0.5 is its choice
-LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0)  # "different numbers of magnitude"; 0.1 is its choice
+GAMMAS = (0.1, 0.3, 0.5, 0.7, 0.9)  # the paper prints no values; it chooses 0.5
+LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0)  # "different numbers of magnitude"; it chooses 0.1
 NEGATIVES = (1, 10, 100, 1000)
 PRETRAINED = {"detco": "+ DetCo", "soco": "+ SoCo", "up-detr": "+ UP-DETR"}  # rows that need a backbone file
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to train: its name for people, and what it changes in the settings of the reproduction."""
+    """One way to train: its title, what it changes in the settings, and which labels it observes."""
 
     title: str
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -20,19 +20,19 @@ class Variant:
 
 
 def partial(variant: Variant) -> Variant:
-    """The same with a tenth of all labels, positive and negative, in place of one positive."""
+    """The same with a tenth of all labels, positive and negative, instead of one positive per image."""
     changes = {**variant.changes, "labels": {"kind": "partial", "fraction": 0.1}}
     return Variant(variant.title, changes, "10% Pos. Neg.")
 
 
 def scob(title: str = "Scob", head: str = "smt", **settings: Any) -> Variant:
     """Scob with some of its settings changed."""
-    whole = {"guidance": "cam", "contrast": "ipt", "optimisation": "em", **settings}
-    return Variant(title, {"method": "scob", "model": {"head": head}, "scob": whole})
+    all_settings = {"guidance": "cam", "contrast": "ipt", "optimisation": "em", **settings}
+    return Variant(title, {"method": "scob", "model": {"head": head}, "scob": all_settings})
 
 
 def rival(method: str, title: str, head: str = "cnn", backbone: str = "") -> Variant:
-    """Another method on the convolutional head of the paper's baseline (a method may bring a head of its own)."""
+    """Another method, with the convolutional head of the paper's baseline unless it has a head of its own."""
     model = {"head": head, **({"backbone": backbone} if backbone else {})}
     return Variant(title, {"method": method, "model": model})
 
@@ -70,22 +70,23 @@ OPTIMISATION = {
 }
 METRICS = {"role": ROLE, "scob": SCOB, "scob-partial": partial(SCOB), "full": FULL}
 CAMS = {"scob-without-contrast": WITHOUT_CONTRAST, "scob": SCOB, "role": ROLE, "full": FULL}
+# ROLE and full labels are the ends of the distance that Scob closes.
 ENDS = {"role": ROLE, "scob": SCOB, "full": FULL}
 
 
 def paper_id(method: str) -> str:
-    """The id of a method's row in the paper's main table, where it has one."""
+    """The id of a method's row in the paper's main table, if it has one."""
     return {"ml-gcn": "gcn-ml"}.get(method, method)
 
 
 def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, Variant]:
-    """Every method under both label settings, under the paper's row ids where it has the row, then full labels."""
+    """Every method with both kinds of labels, by the paper's row ids if it has the row; then full labels."""
     rows: dict[str, Variant] = {}
     for name in methods:
         if name == "full":
             continue
         single = SCOB if name == "scob" else rival(name, titles.get(name, name))
-        # The paper's rows of these are with a tenth of the labels; the other setting is ours.
+        # The paper has these methods with a tenth of the labels; their rows with one positive are ours.
         row = paper_id(name)
         tenth = row in ("ssgrl", "gcn-ml", "kggr", "curriculum", "partial-bce", "sst", "sarb")
         rows[f"{row}-single" if tenth else row] = single
@@ -94,7 +95,7 @@ def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, 
 
 
 def contrastive_rows(backbone_files: Mapping[str, str]) -> dict[str, Variant]:
-    """Tab. 4; the rows of other pre-training only where their weights are given."""
+    """Tab. 4; a row of other pre-training only if its weights are given."""
     given = {
         key: rival("role", title, backbone=backbone_files[key])
         for key, title in PRETRAINED.items()
@@ -104,10 +105,10 @@ def contrastive_rows(backbone_files: Mapping[str, str]) -> dict[str, Variant]:
 
 
 def setting_rows(setting: str, values: tuple[float, ...]) -> dict[float, Variant]:
-    """Scob over the values of one of its settings."""
+    """Scob with each value of one of its settings."""
     key = setting.rpartition(".")[2]
-    found: dict[float, Variant] = {}
+    rows: dict[float, Variant] = {}
     for value in values:
         changed: dict[str, Any] = {key: value}
-        found[value] = scob(f"{key} {value:g}", **changed)
-    return found
+        rows[value] = scob(f"{key} {value:g}", **changed)
+    return rows

@@ -1,0 +1,46 @@
+"""What verbs print with."""
+
+import io
+import shlex
+
+import pytest
+from rich.console import Console
+
+from scob.cli import console
+
+
+def test_a_command_can_be_copied_into_a_shell() -> None:
+    text = console.command("review", "my run/it's", "[x]")
+    assert shlex.split(text) == ["scob", "review", "my run/it's", "[x]"]
+
+
+def test_counted() -> None:
+    assert console.counted(1, "image") == "1 image"
+    assert console.counted(1200, "class", "classes") == "1,200 classes"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(40, "40 seconds"), (89, "89 seconds"), (600, "10 minutes"), (12_600, "3.5 hours")]
+)
+def test_duration(seconds: float, words: str) -> None:
+    assert console.duration(seconds) == words
+
+
+def test_only_the_first_process_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    assert console.prints()
+    monkeypatch.setenv("RANK", "1")
+    assert not console.prints()
+
+
+def test_notes_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    console.note("runs/[bold]x[/bold] " + "long " * 60)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("runs/[bold]x[/bold]") and printed.err.count("\n") == 1
+
+
+def test_a_table_shows_brackets() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(console.table("T", ("class", "n"), [("[cat]", 3)]))
+    assert "[cat]" in stream.getvalue()

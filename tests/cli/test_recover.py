@@ -1,0 +1,35 @@
+"""`scob recover` as a person runs it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
+    assert options_of("recover") == [
+        "--images",
+        "--format",
+        "--out",
+        "--min",
+        "--top",
+        "--masks",
+        "--import",
+        "--batch",
+        "--device",
+    ]
+
+
+def test_suggestions_and_what_to_do_next(scob: Callable[..., tuple[int, str, str]], own_run: Path) -> None:
+    code, out, err = scob("recover", own_run, "--min", 0, "--top", 3, "--no-masks", "--device", "cpu")
+    assert code == 0
+    assert "The most confident suggestions" in out
+    assert err.startswith("3 labels suggested for ")
+    assert f"next: scob review {own_run}\n" in err
+
+
+def test_an_import_takes_no_other_option(refused: Callable[..., str]) -> None:
+    said = refused("recover", "run", "--import", "reviewed.csv", "--top", 3)
+    assert "the only option it accepts is --out" in said
+
+
+def test_no_run(refused: Callable[..., str]) -> None:
+    assert "nowhere" in refused("recover", "nowhere")

@@ -1,0 +1,48 @@
+"""`scob train` as a person runs it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scob.cli.train import read_config
+
+
+def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
+    assert options_of("train") == [
+        "--images",
+        "--val",
+        "--backbone",
+        "--device",
+        "--init",
+        "--out",
+        "--resume",
+        "--extend",
+        "--methods-folder",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "name a settings file"),
+        (("demo", "--val", "labels.csv"), "--val needs --images"),
+        (("demo", "--extend", "epochs=9"), "--extend needs --resume RUN"),
+        (("demo", "--init", "run", "--backbone", "x"), "leave out --backbone"),
+        (("--resume", "run", "--out", "other"), "leave out --images, --init, --backbone and --out"),
+        (("demo", "train.epoch=3"), "train.epochs"),
+    ],
+)
+def test_wrong_uses(refused: Callable[..., str], words: tuple[str, ...], message: str) -> None:
+    assert message in refused("train", *words)
+
+
+def test_settings_come_from_a_packaged_file_then_from_words() -> None:
+    config = read_config(["demo", "train.epochs=3"], "", "cpu")
+    assert (config.train.epochs, config.train.device) == (3, "cpu")
+    assert config.data.source.startswith("scenes")
+
+
+def test_words_alone_are_settings_too() -> None:
+    words = ["train.epochs=3"]
+    assert read_config(words, "somewhere", "").model.backbone == "somewhere"
+    assert words == ["train.epochs=3"]
