@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from scob.bench.step import bench_step, count_waits, measure_step
+from scob.config import ModelSettings
 from scob.model.smt import EncoderLayer, SemanticMaskedTransformer
 
 
@@ -41,7 +42,7 @@ def test_a_wait_is_counted() -> None:
 
 def test_a_wait_inside_the_masked_transformer_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU it chooses cells by value, which is not a wait; what its layers do runs on a GPU too."""
-    smt = SemanticMaskedTransformer(4, (3, 3), width=8, heads=2, feedforward=8, layers=1)
+    smt = SemanticMaskedTransformer(4, (3, 3), ModelSettings(width=8, heads=2, feedforward=8, layers=1))
     features, keep = torch.randn(2, 4, 3, 3), torch.eye(3, dtype=torch.bool).expand(2, 3, 3)
     cpu = torch.device("cpu")
     assert count_waits(lambda: smt(features, keep), cpu) == 0

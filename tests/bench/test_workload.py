@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from scob.bench.workload import CLASSES, bench_config, random_data, random_resnet, replayed
-from scob.model.backbone import load_backbone
+from scob.model.load_backbone import load_backbone
 
 
 def test_each_random_image_has_one_label() -> None:

@@ -9,6 +9,7 @@ from scob.cli import build
 from scob.cli.reproduce import Display, backbone_files
 from scob.errors import UserError
 from scob.studies.reproduce.registry import REPRODUCTIONS
+from scob.training.events import Note
 
 
 def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
@@ -47,5 +48,5 @@ def test_without_a_name_the_list_is_shown_and_the_exit_code_is_2(scob: Callable[
 
 def test_what_a_method_remarks_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with Display() as display:
-        display("remark", {"message": "sst: class vectors are learned"})
+        display(Note("sst: class vectors are learned"))
     assert "class vectors are learned" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import pytest
 from scob.errors import UserError
 from scob.parallel import Processes
 from scob.studies.reproduce.registry import REPRODUCTIONS, costs, reproduce
+from scob.training.events import RunBegins
 
 FIFTEEN = {
     "table-main", "table-metrics", "table-ablation", "fig-gamma", "table-contrastive", "fig-lambda", "fig-negatives",
