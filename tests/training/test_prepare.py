@@ -128,8 +128,8 @@ def test_a_backbone_that_cannot_be_had_is_one_sentence(
     [
         (("--images", "photos", "--init", "run", "--backbone", "drawings"), "--init brings the backbone"),
         (("demo", "--init", "model.onnx", "--out", "new-run"), "cannot be trained further"),
-        (("--resume", "run", "--out", "other"), "no --backbone and no --out"),
-        (("--resume", "run", "--backbone", "drawings"), "no --backbone and no --out"),
+        (("--resume", "run", "--out", "other"), "leave out --images, --init, --backbone and --out"),
+        (("--resume", "run", "--backbone", "drawings"), "leave out --images, --init, --backbone and --out"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(words: tuple[str, ...], said: str) -> None:
