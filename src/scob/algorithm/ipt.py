@@ -101,3 +101,8 @@ def by_score_then_age(scores: Tensor, born: Tensor) -> Tensor:
     bits = scores.to(torch.float32).view(torch.int32).to(torch.int64)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # floats below 0 sort backwards by their bits
     return (ordered << 32) + (0xFFFFFFFF - born)
+
+
+def fitting_capacity(classes: int, dimension: int) -> int:
+    """How many nodes per class: 80 as in the paper, fewer for thousands of classes, so that memory stays bounded."""
+    return max(4, min(80, (1 << 26) // (classes * dimension)))

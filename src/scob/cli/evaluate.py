@@ -34,7 +34,9 @@ def evaluate(
     from scob.cli.console import err, escape, table
     from scob.cli.console import out as stdout
     from scob.errors import UserError
+    from scob.inference.evaluate import Reading
     from scob.inference.evaluate import evaluate as measure
+    from scob.inference.scoring import Scoring
     from scob.parallel import start
 
     if difficult not in ("", "positive", "negative", "ignore"):
@@ -46,9 +48,9 @@ def evaluate(
         task = bar.add_task("scoring", total=None)
         found = measure(
             model, data or None, split or None,
-            out=folder, format=format, threshold=threshold, mirror=mirror, batch=batch, workers=workers, cache=cache,
-            difficult=difficult or None, skip_bad=skip_bad, processes=processes,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            out=folder, threshold=threshold, reading=Reading(format, difficult or None, skip_bad),
+            scoring=Scoring(batch, mirror, workers, cache, lambda n, total: bar.update(task, completed=n, total=total)),
+            processes=processes,
         )  # fmt: skip
     if not processes.first:
         return

@@ -1,6 +1,5 @@
 """`scob explain MODEL IMAGES...`: show where a model saw what it names."""
 
-import sys
 from pathlib import Path
 
 import typer
@@ -27,12 +26,16 @@ def register(app: typer.Typer) -> None:
         batch: int = typer.Option(16, min=1, help="Images looked at together."),
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
     ) -> None:
+        from scob.inference.class_maps import MapSettings
+        from scob.inference.explain import ExplanationFiles
         from scob.inference.explain import explain as run
+        from scob.inference.model import Running
+        from scob.inference.predictions import Naming
 
         with bar("explaining") as progress:
             counts = run(
-                model, images, out, masks, overlays, classes or None, batch, topk, threshold, mask_threshold, cam,
-                device, sys.stdin, progress,
+                model, images, out, classes or Naming(topk, threshold), MapSettings(cam, threshold=mask_threshold),
+                ExplanationFiles(masks, overlays), Running(batch, device, progress),
             )  # fmt: skip
         said = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
         if counts["broken"]:

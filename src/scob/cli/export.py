@@ -24,10 +24,12 @@ def register(app: typer.Typer) -> None:
         split: str = typer.Option(None, help="The split of --data."),
         tolerance: float = typer.Option(1e-3, min=0, help="Greatest difference from torch of an fp32 probability."),
     ) -> None:
+        from scob.inference.onnx.export import Comparison
         from scob.inference.onnx.export import export as write
 
         with bar("measuring") as progress:
-            made = write(model, out, format, int8, calibration or (), data, split, tolerance, progress)
+            comparison = Comparison(tolerance, data, split, progress)
+            made = write(model, out, format, int8, calibration or (), comparison)
         said = f"{made.path}: {made.bytes / 1e6:.1f} MB; fp32 differs from torch by at most {made.difference:.1e}"
         if made.int8_difference is not None:
             said += f", int8 by {made.int8_difference:.3f}"

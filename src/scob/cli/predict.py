@@ -1,6 +1,5 @@
 """`scob predict MODEL IMAGES...`: name everything in images."""
 
-import sys
 from pathlib import Path
 
 import typer
@@ -24,15 +23,15 @@ def register(app: typer.Typer) -> None:
         batch: int = typer.Option(16, min=1, help="Images looked at together."),
         device: str = typer.Option("auto", help="auto|cpu|cuda|cuda:1|mps"),
     ) -> None:
+        from scob.inference.model import Running
         from scob.inference.predict import predict as run
-        from scob.inference.predictions import FORMATS
+        from scob.inference.predictions import FORMATS, Naming
 
         ending = out.suffix.lstrip(".").lower() if out is not None else ""
         chosen = format or (ending if ending in FORMATS else "csv")
         with bar("predicting") as progress:
-            counts = run(
-                model, images, out, chosen, batch, topk, threshold, include_scores, device, sys.stdin, progress
-            )
+            naming, running = Naming(topk, threshold), Running(batch, device, progress)
+            counts = run(model, images, out, chosen, naming, include_scores, running)
         if counts["rank"]:
             return
         said = counted(counts["images"], "image")

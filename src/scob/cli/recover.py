@@ -39,10 +39,14 @@ def register(app: typer.Typer) -> None:
                 raise UserError("--import takes decisions back and suggests nothing: it goes with --out alone")
             take_back(run, reviewed, folder)
             return
+        from scob.inference.model import Running
+        from scob.recovery.suggest import Selection
         from scob.recovery.suggest import recover as find
+        from scob.recovery.suggestion import RECOVERED
 
         with bar("looking") as progress:
-            found = find(run, images or (), folder, format or (), minimum, top, masks, batch, device, progress)
+            selection, running = Selection(minimum, top), Running(batch, device, progress)
+            found = find(run, images or (), folder, format or (), selection, masks, running)
         shown = [
             (
                 s.image,
@@ -60,7 +64,7 @@ def register(app: typer.Typer) -> None:
             said += f" ({counted(found.skipped, 'file')} skipped)"
         err.print(escape(f"{said}; written to {found.folder}/"), highlight=False, soft_wrap=True)
         if found.suggestions:
-            target = run if found.folder == run / "recovered" else found.folder
+            target = run if found.folder == run / RECOVERED else found.folder
             err.print(escape(f"next: {command('review', target)}"), highlight=False, soft_wrap=True)
         else:
             err.print("nothing reaches the thresholds: try --min 0.3", highlight=False)

@@ -8,11 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scob.algorithm.cam import Maps, explain_classes, masks_of
+from scob.algorithm.cam import Maps
 from scob.data.feed import Feed
 from scob.data.split import ObjectMasks, Split
 from scob.errors import UserError
-from scob.inference.evaluate import feature_source
+from scob.inference.class_maps import MapSettings, class_maps
+from scob.inference.scoring import feature_source
 from scob.labels import PRESENT
 from scob.model.heads import Grids, Keep
 from scob.studies.reproduce import variants
@@ -25,7 +26,7 @@ from scob.training.model_folder import load_network
 from scob.training.scoring import row_batches
 
 
-def class_maps(
+def maps_of_rows(
     outcome: Outcome, split: Split, rows: NDArray[np.int64], chosen: NDArray[np.int64], device: torch.device
 ) -> tuple[Maps, Keep]:
     """Activation maps and masks of one class for each of some images, at both stages, on the CPU.
@@ -36,17 +37,19 @@ def class_maps(
     network, card = load_network(outcome.run.model, device)
     source = feature_source(network, card, device)
     s = outcome.config.scob
-    heat: tuple[list[Tensor], list[Tensor]] = ([], [])
+    settings = MapSettings(s.cam, s.cam_source, s.cam_window, s.gamma_cam)
+    parts: list[tuple[Tensor, ...]] = []
     workers = outcome.config.data.workers
     with Feed(split, card.size, device, workers) as feed:
         places = list(row_batches(len(rows), 32))
         for place, images in zip(places, feed.iterate(rows[p] for p in places), strict=True):
-            views = source.views.normalise(images)
-            wanted = torch.from_numpy(chosen[place]).to(device)
-            for kept, found in zip(heat, explain_classes(network, views, wanted, s.cam, s.cam_source), strict=True):
-                kept.append(found.cpu())
-    maps = torch.cat(heat[0]), torch.cat(heat[1])
-    return maps, masks_of(maps, s.cam_window, s.gamma_cam)
+            with torch.no_grad():
+                features = network.backbone(source.views.normalise(images))
+            pairs = torch.arange(len(place), device=device), torch.from_numpy(chosen[place]).to(device)
+            found = class_maps(network, features, *pairs, settings)
+            parts.append(tuple(part.cpu() for part in (*found.maps, *found.masks)))
+    third, fourth, third_mask, fourth_mask = (torch.cat(stage) for stage in zip(*parts, strict=True))
+    return (third, fourth), (third_mask, fourth_mask)
 
 
 def observed_class(data: Data) -> NDArray[np.int64]:
@@ -97,7 +100,7 @@ def segmented(data: Data, grids: Grids) -> Segmented:
 
 def measure(outcome: Outcome, data: Data, found: Segmented, device: torch.device) -> list[Detection]:
     """Precision, recall and F1 at both stages."""
-    _, masks = class_maps(outcome, data.train, found.rows, found.labels, device)
+    _, masks = maps_of_rows(outcome, data.train, found.rows, found.labels, device)
     return [mask_metrics(m, t, v) for m, t, v in zip(masks, found.truth, found.void, strict=True)]
 
 
