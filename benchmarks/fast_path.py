@@ -16,11 +16,13 @@ from scob.bench.speed import fast_network
 from scob.data.feed import Feed
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions
-from scob.inference.evaluate import feature_source, find_model
+from scob.inference.scoring import feature_source
 from scob.model.features import resolve_precision
 from scob.parallel import start
+from scob.training.find_model import find_model
 from scob.training.metrics import mean_average_precision
 from scob.training.model_folder import load_network
+from scob.training.run_folder import RunFolder
 from scob.training.scoring import row_batches
 
 
@@ -34,9 +36,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     args = parser.parse_args()
     found, processes = find_model(args.run), start(args.device)
-    network, card = load_network(found.folder, processes.device)
+    network, card = load_network(found.path, processes.device)
     network.eval()
-    source = args.data or (found.run.data.source if found.run is not None else "")
+    source = args.data or (RunFolder(found.run).read_config().data.source if found.run is not None else "")
     split = open_split(source, args.split, ReadOptions(classes=card.classes))
     views = feature_source(network, card, processes.device).views
     dtype = torch.bfloat16 if resolve_precision(processes.device, "auto") == "bf16" else torch.float32

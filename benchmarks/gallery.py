@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions, Split
-from scob.inference.evaluate import find_model, scores_of
-from scob.inference.explain import explain_images, overlay
-from scob.inference.plots import picture_grid, save_figure
-from scob.inference.predict import Scob
+from scob.inference.explain import explain_images
+from scob.inference.model import Scob
+from scob.inference.overlays import overlay
+from scob.inference.plots import save_figure
+from scob.inference.scoring import Scoring, score_over_processes
 from scob.labels import ABSENT, PRESENT
 from scob.parallel import start
+from scob.studies.reproduce.figures import picture_grid
+from scob.training.find_model import find_model
+from scob.training.run_folder import RunFolder
 
 SIDE = 320
 Pair = tuple[int, int]
@@ -70,11 +74,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=6)
     args = parser.parse_args()
     found = find_model(args.run)
-    source = args.data or (found.run.data.source if found.run is not None else "")
+    source = args.data or (RunFolder(found.run).read_config().data.source if found.run is not None else "")
     processes = start("auto")
-    model = Scob.from_pretrained(found.folder, device=str(processes.device))
+    model = Scob.from_pretrained(found.path, device=str(processes.device))
     split = open_split(source, args.split, ReadOptions(classes=model.classes))
-    scores = scores_of(model.network, model.card, split, processes, workers=4).numpy()
+    scores = score_over_processes(model.network, model.card, split, Scoring(workers=4), processes).numpy()
     chosen = choose(scores, split.labels.values, args.count)
     rows = [draw(model, split, pairs) for pairs in chosen.values()]
     save_figure(picture_grid(rows, [""] * args.count, list(chosen)), args.out / "gallery")

@@ -1,4 +1,4 @@
-"""A run folder with suggestions over drawn images, a server on it, a browser before it."""
+"""A run folder with suggestions about drawn images, a server for it, and a browser; suggestions of a trained model."""
 
 import json
 import shutil
@@ -11,9 +11,13 @@ from PIL import Image, ImageDraw, ImageFilter
 from playwright.sync_api import BrowserContext, Page
 from pycocotools import mask as coco
 
+from scob.inference.model import Running
+from scob.recovery.exchange import FORMATS
+from scob.recovery.suggest import Selection, recover
 from scob.recovery.web.app import create_app
 from support.review_page import open_page
 from support.review_process import KITE, ReviewProcess, chromium, chromium_path
+from support.small_model import Small
 
 COLOURS = {"ball": (214, 93, 60), "box": (64, 112, 168), KITE: (226, 178, 58)}
 SIZE = (480, 320)
@@ -137,3 +141,11 @@ def context(browser):
 @pytest.fixture
 def page(context: BrowserContext, review: ReviewProcess) -> Page:
     return open_page(context, review)
+
+
+@pytest.fixture(scope="session")
+def recovered(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """25 suggestions for the small run's own images, in every format. Not to be written to."""
+    folder = tmp_path_factory.mktemp("recovered")
+    recover(small.run, out=folder, formats=FORMATS, selection=Selection(0.3, 25), running=Running(device="cpu"))
+    return folder

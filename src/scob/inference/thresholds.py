@@ -73,7 +73,7 @@ def choose_thresholds(scores: Floats, known: RunImages) -> ChosenThresholds:
     values = known.observed.values
     present = values == PRESENT
     if not present.any():
-        raise UserError("no positive label is known: thresholds cannot be chosen without any")
+        raise UserError("no positive label is known: thresholds are chosen from known positives")
     prevalence = expected_labels(scores, known).mean(axis=0)
     pooled, _ = best_threshold(scores[present], scores.ravel(), float(prevalence.mean()))
     limits, expected, shared = [], [], []

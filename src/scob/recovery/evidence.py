@@ -38,13 +38,13 @@ def foregrounds(scob: Scob, images: Images, pairs: Pairs, batch: int = 16) -> tu
         numbers = [n for row in group for n in pairs_of_row[row]]
         positions = torch.tensor([group.index(pairs[n][0]) for n in numbers], device=scob.device)
         classes = torch.tensor([pairs[n][1] for n in numbers], device=scob.device)
-        found = class_maps(scob.network, features, positions, classes)
+        maps = class_maps(scob.network, features, positions, classes)
         for first in range(0, len(numbers), PAIRS):
             part = slice(first, first + PAIRS)
             selected = (features[0][positions[part]], features[1][positions[part]])
-            masks = (found.masks[0][part], found.masks[1][part])
+            masks = (maps.masks[0][part], maps.masks[1][part])
             embedded = F.normalize(scob.network.embed(selected, masks).float(), dim=1)
-            for n, heat, vector in zip(numbers[part], found.heat[part], embedded, strict=True):
+            for n, heat, vector in zip(numbers[part], maps.heat[part], embedded, strict=True):
                 heats[n], vectors[n] = heat.cpu(), vector.cpu()
     order = range(len(pairs))
     return torch.stack([heats[n] for n in order]), torch.stack([vectors[n] for n in order])

@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import BrowserContext, expect
 
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
-from scob.recovery.suggest import read_suggestions
+from scob.recovery.suggestion import read_queue
 from support.review_process import ReviewProcess
 from support.runs import differing, trained_weights
 from support.small_model import scob
@@ -45,7 +45,7 @@ def test_what_a_person_reviewed_is_what_the_next_training_learns(
     observed_file = run / "labels.safetensors"
     before = observed_file.read_bytes()
     said = done(*told(said, "recover"), "--min", "0", "--top", "6", "--device", "cpu")
-    offered: list[Pair] = [(s["image"], s["class"]) for s in read_suggestions(run / "recovered")]
+    offered: list[Pair] = [(s.image, s.label) for s in read_queue(run / "recovered").suggestions]
     assert len(offered) == 6
     accepted, rejected, undone, also_rejected, also_accepted, left = offered
 
