@@ -1,4 +1,4 @@
-"""What tests of the review page do and ask in a browser."""
+"""Steps and checks that the browser tests of the review page share."""
 
 from pathlib import Path
 

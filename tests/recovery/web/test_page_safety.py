@@ -1,4 +1,4 @@
-"""The review page in real Chromium: every way a decision could be lost, or taken for another's."""
+"""The review page in real Chromium: no decision is lost or mistaken for somebody else's."""
 
 import re
 import shutil

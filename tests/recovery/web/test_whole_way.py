@@ -1,4 +1,4 @@
-"""The whole way on drawn scenes, as a person goes it: train, recover, review in Chromium, import, train again.
+"""All steps on drawn scenes, as a person takes them: train, recover, review in Chromium, import, train again.
 
 Every step is the command that the step before it printed.
 """
@@ -20,14 +20,14 @@ expect.set_options(timeout=20_000)  # of a busy machine; a test that passes does
 
 
 def told(said: str, verb: str) -> list[str]:
-    """The words after `scob` of the command that was printed as the next, split as a shell would."""
+    """The words after `scob` in the next command that was printed, split as a shell would."""
     start = f"scob {verb} "
     line = next(line for line in said.splitlines() if start in line)
     return shlex.split(line[line.index(start) :])[1:]
 
 
 def done(*words: object) -> str:
-    """What a command said; it must not fail."""
+    """The output of a command, which must succeed."""
     ran = scob(*words)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
