@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from scob.config import ModelSettings
+from scob.inference.model import Scob, Scorer
 from scob.inference.onnx.export import calibration_pixels, compare, metadata, noise, write_metadata, write_onnx
 from scob.inference.onnx.quantise import quantise
 from scob.inference.onnx.runtime import OnnxModel
-from scob.inference.predict import Scob, Scorer
 from scob.model.load_backbone import backbone_config, load_backbone, preprocessing
 from scob.model.network import build_network
 from scob.training.model_folder import ModelCard

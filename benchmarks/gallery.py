@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scob import Scob
 from scob.data.feed import Feed, FeedOptions
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions, Split
-from scob.inference.explain import overlay
-from scob.inference.plots import picture_grid, save_figure
+from scob.inference.model import Scob
+from scob.inference.overlays import overlay
+from scob.inference.plots import save_figure
 from scob.labels import ABSENT, PRESENT
+from scob.studies.reproduce.figures import picture_grid
 from scob.training.find_model import find_model
 from scob.training.run_folder import RunFolder
 from scob.training.scoring import model_source, score_images

@@ -26,7 +26,7 @@ _HOME = {
     "train": "scob.training.train",
     "evaluate": "scob.inference.evaluate",
     "compare": "scob.studies.compare",
-    "Scob": "scob.inference.predict",
+    "Scob": "scob.inference.model",
     "predict": "scob.inference.predict",
     "explain": "scob.inference.explain",
     "thresholds": "scob.inference.thresholds",

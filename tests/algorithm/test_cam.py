@@ -1,12 +1,10 @@
 """Eq. 2-3 against a loop over images, channels and cells."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import activation_maps, activations, explain_classes, foreground, masks_of
+from scob.algorithm.cam import activation_maps, activations, foreground, masks_of
 
 
 class TwoStages(nn.Module):
@@ -127,17 +125,3 @@ def test_an_activation_is_divided_by_its_own_maximum() -> None:
     features = torch.rand(3, 4, 5, 5)
     small = activations(features, torch.full_like(features, 1e-6))
     assert torch.allclose(small, activations(features, torch.ones_like(features)), atol=1e-6)
-
-
-def test_any_class_or_several_at_inference(experiment_of: Any) -> None:
-    network = experiment_of().network.eval()
-    torch.manual_seed(0)
-    images = torch.randn(2, 3, 64, 64)
-    third, fourth = explain_classes(network, images, torch.tensor([[0, 3, -1], [1, 2, 5]]))
-    assert third.shape == (2, 3, 8, 8)
-    assert fourth.shape == (2, 3, 4, 4)
-    assert (third[0, 2] == 0).all()
-    alone, _ = explain_classes(network, images, torch.tensor([3, 2]))
-    assert torch.allclose(alone[0], third[0, 1], atol=1e-4)
-    assert torch.allclose(alone[1], third[1, 1], atol=1e-4)
-    assert all(p.grad is None for p in network.parameters())

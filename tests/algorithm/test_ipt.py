@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scob.algorithm.ipt import EMPTY, InstancePriorityTree
+from scob.algorithm.ipt import EMPTY, InstancePriorityTree, fitting_capacity
 
 
 class Heap:
@@ -174,3 +174,9 @@ def test_the_tree_is_in_a_checkpoint() -> None:
     put(tree, [(0, 0.5, 2), (1, 0.4, 3)])
     put(other, [(0, 0.5, 2), (1, 0.4, 3)])
     assert all(torch.equal(a, b) for a, b in zip(tree.buffers(), other.buffers(), strict=True))
+
+
+def test_the_capacity_shrinks_with_thousands_of_classes_and_never_below_four() -> None:
+    assert fitting_capacity(80, 512) == 80
+    assert fitting_capacity(10_000, 512) == (1 << 26) // (10_000 * 512) == 13
+    assert fitting_capacity(1_000_000, 512) == 4

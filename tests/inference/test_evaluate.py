@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from scob.data.readers import open_split
 from scob.errors import UserError
-from scob.inference.evaluate import evaluate, find_model
+from scob.inference.evaluate import evaluate
+from scob.inference.scoring import Scoring
 from scob.parallel import Processes
 from scob.training.scoring import row_batches
 
@@ -32,7 +33,7 @@ def run(run_small):
 def test_a_run_is_measured_as_it_measured_itself(run, tmp_path):
     summary = json.loads((run / "summary.json").read_text())
     seen = []
-    found = evaluate(run, out=tmp_path, processes=Processes(), progress=lambda done, total: seen.append((done, total)))
+    found = evaluate(run, out=tmp_path, processes=Processes(), scoring=Scoring(progress=lambda *n: seen.append(n)))
     assert found.to_json() == summary["evaluation"]
     assert found.images == 20 and seen[-1] == (20, 20)
     assert all((tmp_path / name).stat().st_size > 100 for name in FILES)
@@ -56,12 +57,7 @@ def test_a_threshold_changes_the_rates_and_nothing_else(run):
     assert low.at_threshold.OR == 100 and high.at_threshold.OR == 0
 
 
-def test_what_is_no_model_is_named(run, tmp_path):
-    with pytest.raises(UserError, match="neither a run folder"):
-        find_model(tmp_path)
-    (tmp_path / "config.yaml").write_bytes((run / "config.yaml").read_bytes())
-    with pytest.raises(UserError, match="no model yet"):
-        find_model(tmp_path)
+def test_a_split_that_is_not_there_is_named(run):
     with pytest.raises(UserError, match="test"):
         evaluate(run, split="test", processes=Processes())
 

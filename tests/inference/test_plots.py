@@ -1,4 +1,4 @@
-"""Figures show what they are given, and are written whole, twice the same, without a window."""
+"""Figures show what they are given, and are saved completely, with the same bytes each time, without a window."""
 
 import subprocess
 import sys
@@ -11,11 +11,8 @@ from PIL import Image
 from scob.inference.plots import (
     calibration_curves,
     class_bars,
-    distribution_maps,
-    picture_grid,
     precision_recall_curves,
     save_figure,
-    setting_lines,
     training_curves,
 )
 from scob.training.metrics import Calibration, calibration
@@ -51,7 +48,7 @@ def test_precision_recall_names_the_hardest():
     assert sum(len(line.get_xdata()) > 0 for line in figure.axes[0].lines) == 4
 
 
-def test_training_curves_have_a_panel_a_quantity():
+def test_training_curves_have_one_panel_per_quantity():
     figure = training_curves({"Loss": {"class": ([1, 2], [3.0, 2.0])}, "mAP": {"mAP": ([1, 2], [50.0, 60.0])}})
     assert [axes.get_title("left") for axes in figure.axes] == ["Loss", "mAP"]
     assert figure.axes[1].lines[0].get_ydata().tolist() == [50, 60]
@@ -63,41 +60,6 @@ def test_calibration_leaves_empty_bins_out():
     assert figure.axes[0].lines[1].get_xdata() == pytest.approx([0.05, 0.95])
     empty = Calibration(np.zeros(10), np.zeros(10), np.zeros(10, dtype=np.int64))
     assert np.isnan(empty.error)
-
-
-def test_distribution_map_has_epochs_to_the_right_and_probability_upwards():
-    shares = np.zeros((5, 10))
-    shares[4, 0] = 1
-    figure = distribution_maps({"ROLE": shares, "Scob": shares})
-    image = figure.axes[0].images[0]
-    assert image.get_array().shape == (10, 5) and image.get_array()[0, 4] == 1
-    assert image.origin == "lower" and image.get_extent() == [0.5, 5.5, 0, 1]
-
-
-def test_setting_lines_show_means_levels_and_the_paper():
-    figure = setting_lines(
-        {"Scob": {10: [60.0, 62.0], 1: [50.0, 50.0]}},
-        "t",
-        levels={"Baseline": 45.0},
-        paper_chosen=1,
-        paper_points={"Scob": {1: 74.8}},
-        log_x=True,
-    )
-    axes = figure.axes[0]
-    assert axes.lines[0].get_ydata().tolist() == [50, 61] and axes.lines[0].get_xdata() == pytest.approx([0, 1])
-    assert {"Scob", "Baseline, 45.0", "Scob, paper", "the paper's choice", "1", "10"} <= set(words(figure))
-
-
-def test_nought_has_a_place_on_a_logarithmic_axis():
-    axes = setting_lines({"Scob": {0: [1.0], 0.1: [2.0], 1: [3.0]}}, "lambda", log_x=True).axes[0]
-    assert axes.lines[0].get_xdata() == pytest.approx([-2, -1, 0])
-
-
-def test_pictures_stand_in_their_rows():
-    black, white = np.zeros((4, 6, 3), dtype=np.uint8), np.full((4, 6, 3), 255, dtype=np.uint8)
-    figure = picture_grid([[black, white], [white, black]], ["Image", "Scob"], ["dog", "cat"])
-    assert [int(axes.images[0].get_array().max()) for axes in figure.axes] == [0, 255, 255, 0]
-    assert {"Image", "Scob", "dog", "cat"} <= set(words(figure))
 
 
 def test_a_figure_is_saved_as_png_and_svg_and_twice_the_same(tmp_path):

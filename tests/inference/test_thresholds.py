@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scob.inference.predict import Scob
+from scob.inference.model import Scob
 from scob.inference.thresholds import best_threshold, choose_thresholds, expected_labels, thresholds
 from scob.labels import Labels
 from scob.training.estimates import load_estimates, save_estimates

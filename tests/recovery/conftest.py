@@ -1,4 +1,4 @@
-"""A run folder with suggestions over drawn images, a server on it, a browser before it."""
+"""A run folder with suggestions about drawn images, a server for it, and a browser; suggestions of a trained model."""
 
 import json
 import shutil
@@ -11,16 +11,20 @@ from PIL import Image, ImageDraw, ImageFilter
 from playwright.sync_api import BrowserContext, Page
 from pycocotools import mask as coco
 
+from scob.inference.model import Running
+from scob.recovery.exchange import FORMATS
+from scob.recovery.suggest import Selection, recover
 from scob.recovery.web.app import create_app
 from support.review_page import open_page
 from support.review_process import KITE, ReviewProcess, chromium, chromium_path
+from support.small_model import Small
 
 COLOURS = {"ball": (214, 93, 60), "box": (64, 112, 168), KITE: (226, 178, 58)}
 SIZE = (480, 320)
 
 
 def draw(path: Path, seed: int, shapes: list[tuple[str, tuple[float, float, float, float]]]) -> None:
-    """Things on a meadow."""
+    """Draw shapes on a meadow."""
     rng = np.random.default_rng(seed)
     sky = np.linspace((176, 206, 226), (222, 231, 222), SIZE[1])[:, None, :].repeat(SIZE[0], axis=1)
     sky[SIZE[1] * 5 // 8 :] = (132, 158, 104)
@@ -95,14 +99,14 @@ def run_folder(tmp_path: Path, drawn: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(drawn: Path, tmp_path_factory: pytest.TempPathFactory):
-    """One server for the tests that leave it running; each finds it without decisions."""
+    """One server for all tests that do not stop it."""
     with ReviewProcess(Path(shutil.copytree(drawn, tmp_path_factory.mktemp("shared") / "run"))) as process:
         yield process
 
 
 @pytest.fixture
 def review(shared: ReviewProcess) -> ReviewProcess:
-    """`scob review` on such a run, as a process."""
+    """`scob review` as a process, without any decisions yet."""
     (shared.run / "recovered/decisions.jsonl").unlink(missing_ok=True)
     return shared
 
@@ -116,7 +120,7 @@ def client(run_folder: Path):
 
 @pytest.fixture(scope="session")
 def browser():
-    """Chromium, one for all tests."""
+    """One Chromium for all tests."""
     if chromium_path() is None:
         pytest.skip("no Chromium on this machine: the review page is not tested in a browser")
     with chromium() as opened:
@@ -125,7 +129,7 @@ def browser():
 
 @pytest.fixture
 def context(browser):
-    """A browser without memory of other tests, which fails the test on any error in the page."""
+    """A fresh browser context that fails the test on any error in the page."""
     opened = browser.new_context(viewport={"width": 1366, "height": 860})
     problems: list[str] = []
     opened.on("weberror", lambda error: problems.append(str(error.error)))
@@ -137,3 +141,11 @@ def context(browser):
 @pytest.fixture
 def page(context: BrowserContext, review: ReviewProcess) -> Page:
     return open_page(context, review)
+
+
+@pytest.fixture(scope="session")
+def recovered(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """25 suggestions for the small run's own images, in every format. Not to be written to."""
+    folder = tmp_path_factory.mktemp("recovered")
+    recover(small.run, out=folder, formats=FORMATS, selection=Selection(0.3, 25), running=Running(device="cpu"))
+    return folder

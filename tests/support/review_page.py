@@ -1,10 +1,10 @@
-"""What tests of the review page do and ask in a browser."""
+"""Steps and checks that the browser tests of the review page share."""
 
 from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scob.recovery import decisions as store
+from scob.recovery import decisions
 from support.review_process import ReviewProcess
 
 expect.set_options(timeout=20_000)  # of a busy machine; a test that passes does not wait
@@ -18,7 +18,7 @@ def open_page(context: BrowserContext, server: ReviewProcess) -> Page:
 
 
 def decided(run: Path) -> dict[str, str]:
-    return {image: answer for (image, _), answer in store.decisions(run / "recovered").items()}
+    return {image: answer for (image, _), answer in decisions.decisions_in(run / "recovered").items()}
 
 
 def on_show(page: Page, image: str) -> None:

@@ -1,4 +1,4 @@
-"""`scob review` as a real process, and the Chromium that looks at it. Used by every test that needs either."""
+"""`scob review` as a real process, and Chromium to open it with."""
 
 import shutil
 import signal
@@ -35,12 +35,12 @@ class ReviewProcess:
         return int(self.address.rstrip("/").rpartition(":")[2])
 
     def kill(self) -> None:
-        """As a power cut would: no goodbye."""
+        """Kill it at once, as a power cut would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.communicate()
 
     def stop(self) -> str:
-        """As Ctrl+C does; returns what it said on stderr."""
+        """Stop it as Ctrl+C does; returns its stderr."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -73,6 +73,6 @@ def chromium():
 
 
 def decision(image: int = 0, answer: str = "accept", **more: object) -> dict[str, object]:
-    """What the page sends: an answer about the suggestion of that number."""
+    """What the page sends: an answer to the suggestion with that number."""
     label = "ball" if image % 2 == 0 else KITE
     return {"image": f"meadow-{image:02}.png", "class": label, "decision": answer, "session": "one", **more}

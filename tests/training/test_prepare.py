@@ -10,9 +10,9 @@ from PIL import Image
 
 from scob.config import resolve
 from scob.errors import UserError
-from scob.inference.predict import Scob
+from scob.inference.model import Running, Scob
 from scob.parallel import Processes
-from scob.recovery.suggest import recover
+from scob.recovery.suggest import Selection, recover
 from scob.training.build import build
 from scob.training.continuation import continuing, initialise
 from scob.training.events import ContinuedFrom
@@ -41,7 +41,8 @@ def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_
     assert finished.summary["k"] == 1.5
     model = Scob.from_pretrained(tmp_path / "run", "cpu")
     assert model.predict(small.files[0], topk=1)[0].labels[0] in model.classes
-    assert recover(tmp_path / "run", minimum=0.0, top=3, masks=False, device="cpu").suggestions
+    cpu = Running(device="cpu")
+    assert recover(tmp_path / "run", selection=Selection(0.0, 3), masks=False, running=cpu).suggestions
     assert all("run" in command for command in next_commands(tmp_path / "run"))
 
 

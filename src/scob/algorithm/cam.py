@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scob.model.backbone import Features
 from scob.model.heads import Keep
-from scob.model.network import Network, full
+from scob.model.network import full
 
 Maps = tuple[Tensor, Tensor]
 
@@ -78,22 +78,3 @@ def activation_maps(
 def masks_of(maps: Maps, windows: tuple[int, int], threshold: float) -> Keep:
     """Eq. 3 at both stages."""
     return foreground(maps[0], windows[0], threshold), foreground(maps[1], windows[1], threshold)
-
-
-def explain_classes(network: Network, images: Tensor, chosen: Tensor, kind: str = "grad", source: str = "each") -> Maps:
-    """At inference: maps of any class, or of several: images (B, 3, S, S), chosen (B,) or (B, C) class indices.
-
-    Returns maps (B, h, w), or (B, C, h, w), at both stages; an index of -1 gives a map of zeros.
-    """
-    with torch.no_grad():
-        third, fourth = network.backbone(images)
-    columns = chosen[:, None] if chosen.ndim == 1 else chosen
-    count = columns.shape[1]
-    with torch.enable_grad():
-        features = (
-            third.detach().repeat_interleave(count, 0).requires_grad_(),
-            fourth.detach().repeat_interleave(count, 0).requires_grad_(),
-        )
-        maps = activation_maps(network.classify(features), features, columns.reshape(-1), kind, source)
-    shaped = tuple(m.view(*columns.shape, *m.shape[1:]) for m in maps)
-    return (shaped[0][:, 0], shaped[1][:, 0]) if chosen.ndim == 1 else (shaped[0], shaped[1])

@@ -1,6 +1,5 @@
 """`scob explain MODEL IMAGES...`: show where a model sees what it names."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -49,13 +48,18 @@ class ExplainOptions:
 
 def explain(options: ExplainOptions) -> None:
     """Write the explanations of the images."""
+    from scob.inference.class_maps import MapSettings
+    from scob.inference.explain import ExplanationFiles
     from scob.inference.explain import explain as run
+    from scob.inference.model import Running
+    from scob.inference.predictions import Naming
 
     o = options
     with bar("explaining") as progress:
         counts = run(
-            o.model, o.images, o.out, o.masks, o.overlays, o.classes or None, o.batch, o.topk, o.threshold,
-            o.mask_threshold, o.cam, o.device, sys.stdin, progress,
+            o.model, o.images, o.out, o.classes or Naming(o.topk, o.threshold),
+            MapSettings(o.cam, threshold=o.mask_threshold), ExplanationFiles(o.masks, o.overlays),
+            Running(o.batch, o.device, progress),
         )  # fmt: skip
     summary = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
     if counts["broken"]:

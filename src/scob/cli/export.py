@@ -39,13 +39,13 @@ class ExportOptions:
 
 def export(options: ExportOptions) -> None:
     """Write the file, measure it, and say how to predict with it."""
+    from scob.inference.onnx.export import Comparison
     from scob.inference.onnx.export import export as write
 
     o = options
     with bar("measuring") as progress:
-        exported = write(
-            o.model, o.out, o.format, o.int8, o.calibration or (), o.data, o.split, o.tolerance, progress
-        )  # fmt: skip
+        comparison = Comparison(o.tolerance, o.data, o.split, progress)
+        exported = write(o.model, o.out, o.format, o.int8, o.calibration or (), comparison)
     size = f"{exported.path}: {exported.bytes / 1e6:.1f} MB"
     difference = f"fp32 differs from PyTorch by at most {exported.difference:.1e}"
     if exported.int8_difference is not None:

@@ -1,6 +1,5 @@
 """`scob predict MODEL IMAGES...`: name everything in images."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -45,17 +44,16 @@ class PredictOptions:
 
 def predict(options: PredictOptions) -> None:
     """Write the predictions."""
+    from scob.inference.model import Running
     from scob.inference.predict import predict as run
-    from scob.inference.predictions import FORMATS
+    from scob.inference.predictions import FORMATS, Naming
 
     o = options
     ending = o.out.suffix.lstrip(".").lower() if o.out is not None else ""
     format = o.format or (ending if ending in FORMATS else "csv")
     with bar("predicting") as progress:
-        counts = run(
-            o.model, o.images, o.out, format, o.batch, o.topk, o.threshold, o.include_scores, o.device, sys.stdin,
-            progress,
-        )  # fmt: skip
+        naming, running = Naming(o.topk, o.threshold), Running(o.batch, o.device, progress)
+        counts = run(o.model, o.images, o.out, format, naming, o.include_scores, running)
     if counts["rank"]:
         return
     summary = counted(counts["images"], "image")

@@ -58,12 +58,14 @@ def recover(options: RecoverOptions) -> None:
             raise UserError("--import reads decisions back and suggests nothing: the only option it accepts is --out")
         import_decisions(o.run, o.reviewed, o.folder)
         return
+    from scob.inference.model import Running
+    from scob.recovery.suggest import Selection
     from scob.recovery.suggest import recover as suggest
+    from scob.recovery.suggestion import RECOVERED
 
     with bar("scoring") as progress:
-        recovered = suggest(
-            o.run, o.images or (), o.folder, o.format or (), o.minimum, o.top, o.masks, o.batch, o.device, progress
-        )
+        selection, running = Selection(o.minimum, o.top), Running(o.batch, o.device, progress)
+        recovered = suggest(o.run, o.images or (), o.folder, o.format or (), selection, o.masks, running)
     rows = [
         (
             s.image,
@@ -81,7 +83,7 @@ def recover(options: RecoverOptions) -> None:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
     note(f"{summary}; written to {recovered.folder}/")
     if recovered.suggestions:
-        target = o.run if recovered.folder == o.run / "recovered" else recovered.folder
+        target = o.run if recovered.folder == o.run / RECOVERED else recovered.folder
         note(f"next: {command('review', target)}")
     else:
         note("no label reaches its threshold: try --min 0.3")

@@ -1,4 +1,4 @@
-"""What a model says of an image, and the files it is written to. Nothing here imports torch."""
+"""Predictions and the files they are written to. Nothing here imports torch."""
 
 import contextlib
 import json
@@ -21,13 +21,36 @@ FORMATS = ("csv", "json", "jsonl", "parquet")
 
 @dataclass(frozen=True)
 class Prediction:
-    """The classes named for one image, the surest first. `error` says why there are none for a broken image."""
+    """The classes named for one image, highest score first. A broken image has an `error` and no classes."""
 
     image: str
     labels: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
-    every: NDArray[np.float32] | None = None  # (L,), where every score was asked for
+    every: NDArray[np.float32] | None = None  # (L,), if every score was asked for
     error: str = ""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Which classes are named: by default those that reach the model's own thresholds.
+
+    `threshold` replaces those; `topk` names the k best; both together name the k best that reach `threshold`.
+    """
+
+    topk: int | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.topk is not None and self.topk < 1:
+            raise UserError(f"--topk must be at least 1, not {self.topk}")
+
+    def columns(self, scores: NDArray[np.float32], thresholds: NDArray[np.float32]) -> list[int]:
+        """The classes named by scores (L,), highest score first; `thresholds` (L,) are the model's own."""
+        order = np.argsort(-scores, kind="stable")
+        if self.topk is None or self.threshold is not None:
+            limit = thresholds if self.threshold is None else np.float32(self.threshold)
+            order = order[(scores >= limit)[order]]
+        return [int(column) for column in order[: self.topk]]
 
 
 def decide(
@@ -35,25 +58,15 @@ def decide(
     scores: NDArray[np.float32],
     classes: Sequence[str],
     thresholds: NDArray[np.float32],
-    topk: int | None = None,
-    threshold: float | None = None,
+    naming: Naming = Naming(),
     include_scores: bool = False,
 ) -> Prediction:
-    """Turn scores (L,) into named classes.
-
-    By default those that reach the model's own thresholds (or `threshold`); with `topk` the k best, and with both the
-    k best of those that reach it.
-    """
-    order = np.argsort(-scores, kind="stable")
-    if topk is None or threshold is not None:
-        limit = thresholds if threshold is None else np.float32(threshold)
-        order = order[(scores >= limit)[order]]
-    if topk is not None:
-        order = order[:topk]
+    """Turn the scores (L,) of an image into named classes."""
+    columns = naming.columns(scores, thresholds)
     return Prediction(
         image,
-        tuple(classes[c] for c in order),
-        tuple(float(scores[c]) for c in order),
+        tuple(classes[c] for c in columns),
+        tuple(float(scores[c]) for c in columns),
         scores if include_scores else None,
     )
 
@@ -61,14 +74,14 @@ def decide(
 class PredictionFile:
     """A file of predictions that appears under its name only when it is complete; without a path, stdout.
 
-    csv: a row an image; labels and scores joined by ';' (a ';' in a name is written '\\;').
+    csv: one row per image; labels and scores joined by ';' (a ';' in a name is written '\\;').
     """
 
     def __init__(self, path: Path | None, format: str, classes: Sequence[str], include_scores: bool = False) -> None:
         if format not in FORMATS:
             raise UserError(f"there is no format {format!r}; the formats are {', '.join(FORMATS)}")
         if format == "parquet" and path is None:
-            raise UserError("parquet cannot be written to the terminal: name a file with --out")
+            raise UserError("parquet cannot be written to stdout: name a file with --out")
         self.path, self.format, self.classes = path, format, tuple(classes)
         self.columns = tuple(f"score:{name}" for name in classes) if include_scores else ()
         self.count = 0
@@ -166,19 +179,19 @@ class PredictionFile:
 
         group, self._waiting = self._waiting, []
         columns: dict[str, Any] = {
-            # Parquet texts are UTF-8; a file name need not be.
+            # Parquet strings are UTF-8; a file name may not be.
             "image": pyarrow.array([os.fsencode(p.image).decode("utf-8", "replace") for p in group], pyarrow.string()),
             "labels": pyarrow.array([list(p.labels) for p in group], pyarrow.list_(pyarrow.string())),
             "scores": pyarrow.array([list(p.scores) for p in group], pyarrow.list_(pyarrow.float32())),
             "error": pyarrow.array([p.error or None for p in group], pyarrow.string()),
         }
-        for place, column in enumerate(self.columns):
-            every = [None if p.every is None else float(p.every[place]) for p in group]
-            columns[column] = pyarrow.array(every, pyarrow.float32())
-        made = pyarrow.table(columns)
+        for number, column in enumerate(self.columns):
+            scores = [None if p.every is None else float(p.every[number]) for p in group]
+            columns[column] = pyarrow.array(scores, pyarrow.float32())
+        table = pyarrow.table(columns)
         if self._parquet is None:
-            self._parquet = pyarrow.parquet.ParquetWriter(self._file, made.schema)
-        self._parquet.write_table(made)
+            self._parquet = pyarrow.parquet.ParquetWriter(self._file, table.schema)
+        self._parquet.write_table(table)
 
 
 def _rounded(values: Sequence[float] | NDArray[np.float32]) -> list[str]:

@@ -1,36 +1,34 @@
-"""One threshold a class, from what is known: the known positives and the label estimator. No full labels are needed.
+"""One threshold per class, chosen from the known positives and the label estimator. No full labels are needed.
 
-At a threshold t, recall R(t) is the share of a class's known positives that reach it, P(t) the share of all images that
-do, and the prevalence pi comes from the estimator (or, without one, the scores). F1 = 2 R pi / (P + pi),
-and the threshold with the highest F1 is taken.
+At a threshold t, recall R(t) is the share of a class's known positives that reach it, P(t) is the share of all images
+that do, and the prevalence pi comes from the estimator (from the scores if there is none). The threshold with the
+highest expected F1 = 2 R pi / (P + pi) is taken.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scob.data.split import Split
+from scob.data.progress import Progress
 from scob.errors import UserError
 from scob.files import write_atomically
+from scob.inference.model import Scob
 from scob.inference.plots import calibration_curves, save_figure
-from scob.inference.predict import Progress, Scob
+from scob.inference.scoring import Floats, score_split
 from scob.labels import ABSENT, PRESENT, UNKNOWN
 from scob.training.finished_run import FinishedRun, RunImages
 from scob.training.metrics import Calibration, calibration
 from scob.training.model_folder import ModelCard, describe
 
-Floats = NDArray[np.float32]
-FEW = 5  # known positives below which a class takes the threshold of all classes together
-HELD = 8  # held-out positives from which recall is measured on those alone
+FEW = 5  # a class with fewer known positives takes the threshold of all classes together
+HELD = 8  # with at least this many held-out positives, recall is measured on those alone
 BINS = 10
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The thresholds of a run and what they rest on."""
+class ChosenThresholds:
+    """The thresholds of a run and the numbers they were chosen by, one per class."""
 
     classes: tuple[str, ...]
     thresholds: tuple[float, ...]
@@ -41,34 +39,11 @@ class Chosen:
     figures: tuple[Path, ...] = ()
 
 
-def score_split(scob: Scob, split: Split, batch: int = 16, progress: Progress | None = None) -> Floats:
-    """Probabilities (N, L) of a split, decoded ahead of the model."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    found: list[Floats] = []
-    starts = list(range(0, len(split), batch))
-
-    def load(start: int) -> NDArray[np.uint8]:
-        rows = range(start, min(start + batch, len(split)))
-        return np.stack([split.images.load(row, scob.size) for row in rows])
-
-    with ThreadPoolExecutor(2, "scob-decode") as pool:
-        coming = [pool.submit(load, start) for start in starts[:3]]
-        for number, start in enumerate(starts):
-            pixels = coming.pop(0).result()
-            if number + 3 < len(starts):
-                coming.append(pool.submit(load, starts[number + 3]))
-            found.append(scob.scores(pixels))
-            if progress is not None:
-                progress(min(start + batch, len(split)), len(split))
-    return np.concatenate(found)
-
-
 def expected_labels(scores: Floats, known: RunImages) -> Floats:
-    """(N, L) in [0, 1]: known entries as they are, the others by the estimator; by the scores where there is none.
+    """(N, L) in [0, 1]: known entries as they are, the others from the estimator, or from the scores if there is none.
 
-    What is only believed is scaled down where it would give an image more than the k positives that the run assumed:
-    an estimator that has moved little still stands near one half.
+    Unknown entries are scaled down if they would give an image more than the k positives that the run assumed: the
+    values of an estimator that has learnt little are still near one half.
     """
     values = known.observed.values
     believed = scores
@@ -88,37 +63,37 @@ def best_threshold(positive: Floats, everything: Floats, prevalence: float) -> t
     share = 1 - np.searchsorted(np.sort(everything), candidates, side="left") / len(everything)
     f1 = 2 * recall * prevalence / np.maximum(1e-12, share + prevalence)
     best = int(f1.argmax())
-    # Half-way to the next lower score: the same decisions here, and not on the edge of one image's score elsewhere.
+    # Half-way to the next lower score: the same decisions here, but not exactly at one image's score.
     below = everything[everything < candidates[best]]
     lower = float(below.max()) if len(below) else 0.0
     return (float(candidates[best]) + lower) / 2, float(min(1.0, f1[best]))
 
 
-def choose_thresholds(scores: Floats, known: RunImages) -> Chosen:
-    """One threshold a class from scores (N, L)."""
+def choose_thresholds(scores: Floats, known: RunImages) -> ChosenThresholds:
+    """One threshold per class from scores (N, L)."""
     values = known.observed.values
     present = values == PRESENT
     if not present.any():
-        raise UserError("no positive label is known: there is nothing to choose thresholds by")
+        raise UserError("no positive label is known: thresholds are chosen from known positives")
     prevalence = expected_labels(scores, known).mean(axis=0)
     pooled, _ = best_threshold(scores[present], scores.ravel(), float(prevalence.mean()))
     limits, expected, shared = [], [], []
     for c in range(scores.shape[1]):
-        mine = present[:, c]
-        if mine.sum() < FEW:
+        positives = present[:, c]
+        if positives.sum() < FEW:
             limits.append(pooled)
             expected.append(float("nan"))
             shared.append(True)
             continue
-        held = mine & known.held_out
-        # Scores of images that were trained on are too high; a class with enough held-out ones goes by those.
-        chosen = held if held.sum() >= HELD else mine
-        limit, f1 = best_threshold(scores[chosen, c], scores[:, c], float(prevalence[c]))
+        held = positives & known.held_out
+        # Scores of training images are too high: a class with enough held-out positives uses only those.
+        measured = held if held.sum() >= HELD else positives
+        limit, f1 = best_threshold(scores[measured, c], scores[:, c], float(prevalence[c]))
         limits.append(limit)
         expected.append(f1)
         shared.append(False)
     clipped = np.clip(limits, 0.01, 0.99)
-    return Chosen(
+    return ChosenThresholds(
         known.observed.classes,
         tuple(round(float(t), 4) for t in clipped),
         tuple(int(n) for n in present.sum(axis=0)),
@@ -131,16 +106,16 @@ def choose_thresholds(scores: Floats, known: RunImages) -> Chosen:
 def soft_calibration(scores: Floats, expected: Floats, bins: int = BINS) -> Calibration:
     """Calibration against expected labels in [0, 1] instead of certain ones."""
     s, e = scores.ravel().astype(np.float64), expected.ravel().astype(np.float64)
-    place = np.minimum((s * bins).astype(np.int64), bins - 1)
-    counts = np.bincount(place, minlength=bins)
+    bin_of = np.minimum((s * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(bin_of, minlength=bins)
     share = np.maximum(1, counts)
     return Calibration(
-        np.bincount(place, s, bins) / share, np.bincount(place, e, bins) / share, counts.astype(np.int64)
+        np.bincount(bin_of, s, bins) / share, np.bincount(bin_of, e, bins) / share, counts.astype(np.int64)
     )
 
 
 def calibration_figures(folder: Path, scores: Floats, known: RunImages) -> tuple[Path, ...]:
-    """How far the scores are probabilities, by what the estimator expects and by what is certain."""
+    """Draw how well the scores are calibrated, against the expected labels and against the known ones."""
     curves = {"by the estimator" if known.estimates is not None else "by k": soft_calibration(
         scores, expected_labels(scores, known))}  # fmt: skip
     certain = known.observed.values
@@ -159,7 +134,7 @@ def calibration_figures(folder: Path, scores: Floats, known: RunImages) -> tuple
 
 
 def store_thresholds(folder: Path, thresholds: tuple[float, ...]) -> None:
-    """Put thresholds into a model folder."""
+    """Store thresholds in a model folder."""
     card = ModelCard.read(folder)
     card.thresholds = thresholds
     write_atomically(folder / "config.json", card.to_json())
@@ -167,9 +142,9 @@ def store_thresholds(folder: Path, thresholds: tuple[float, ...]) -> None:
 
 
 def thresholds(
-    run: str | Path, device: str = "auto", progress: Callable[[int, int], None] | None = None, figures: bool = True
-) -> Chosen:
-    """`scob thresholds`: choose a threshold a class, draw the calibration, store them in the run's model folder."""
+    run: str | Path, device: str = "auto", progress: Progress | None = None, figures: bool = True
+) -> ChosenThresholds:
+    """`scob thresholds`: choose one threshold per class, draw the calibration, store them in the run's model folder."""
     finished = FinishedRun.open(Path(run))
     known = finished.images
     scob = Scob.from_pretrained(finished.model, device)

@@ -1,1 +1,1 @@
-"""Missing labels: suggested, reviewed by a person, and taken back into training."""
+"""Missing labels: suggested by a model, reviewed by a person, imported for the next training."""

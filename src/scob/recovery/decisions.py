@@ -1,7 +1,7 @@
-"""What a person decided, in a log that only grows.
+"""A person's decisions, in a log that is only ever appended to.
 
-`decisions.jsonl` is flushed to disk line by line. The latest line of an (image, class) pair counts; `undo`
-makes the pair undecided again.
+Each line of `decisions.jsonl` is flushed to disk. The latest line of an (image, class) pair counts; `undo` makes the
+pair undecided again.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Decision:
     decision: str
     time: str = ""
     session: str = ""
-    order: int = 0  # by the session's own clock: a later decision of the same session has a greater one
+    order: int = 0  # grows within a session, by its own clock
 
     @property
     def pair(self) -> Pair:
@@ -49,7 +49,7 @@ class Decision:
 
 
 class DecisionLog:
-    """The decisions of one folder. Threads, and several servers on one folder, may share it."""
+    """The decisions of one folder. Several threads may share a log, and several servers a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / DECISIONS
@@ -60,12 +60,14 @@ class DecisionLog:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in what has been appended since, by whomever. A torn last line is left for its writer."""
+        """Read what any process has appended since the last time. An unfinished last line is left for later."""
         with self._lock:
             try:
                 with self.path.open("rb") as file:
                     status = os.fstat(file.fileno())
-                    if status.st_ino != self._inode or status.st_size < self._offset:  # another file: start afresh
+                    if (
+                        status.st_ino != self._inode or status.st_size < self._offset
+                    ):  # another file: read it from the start
                         self._reset(status.st_ino)
                     if status.st_size > self._offset:
                         file.seek(self._offset)
@@ -76,12 +78,12 @@ class DecisionLog:
                 raise UserError(f"cannot read {self.path}: {error.strerror or error}") from error
 
     def append(self, decision: Decision) -> None:
-        """Write one line and return when it is on the disk; on failure the log is as it was before."""
+        """Write one line and return when it is on disk; if that fails, the log is as it was before."""
         with self._lock:
             try:
                 with self.path.open("a+b", buffering=0) as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
-                    self._mend(file)
+                    self._finish_last_line(file)
                     size = os.fstat(file.fileno()).st_size
                     try:
                         line = decision.line().encode()
@@ -97,7 +99,7 @@ class DecisionLog:
             self.refresh()
 
     def check_writable(self) -> None:
-        """Fail before the first decision rather than at it."""
+        """Fail now rather than at the first decision."""
         try:
             with self.path.open("ab"):
                 pass
@@ -105,59 +107,59 @@ class DecisionLog:
             raise UserError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def state(self) -> dict[Pair, str]:
-        """The decision of every pair that has one."""
+        """The decision about every pair that has one."""
         with self._lock:
             return {pair: d.decision for pair, d in self.latest.items() if d.decision != UNDO}
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other threads of this process away, so that look-then-append is one step."""
+        """Keep other threads of this process out, so that reading and then appending is one step."""
         with self._lock:
             self.refresh()
             yield
 
     def _take(self, raw: bytes) -> None:
-        whole = raw.rfind(b"\n") + 1
-        rest = raw[whole:]
-        if rest and _is_json(rest):  # whole but for its newline; otherwise torn by a kill, or about to be finished
-            whole = len(raw)
-        rows = raw[:whole].split(b"\n")
-        made = [self._decision(row, self._row + number) for number, row in enumerate(rows, 1) if row.strip()]
-        self._offset += whole
-        self._row += raw[:whole].count(b"\n")
-        self.lines.extend(made)
-        self.latest.update((decision.pair, decision) for decision in made)
+        end = raw.rfind(b"\n") + 1
+        rest = raw[end:]
+        if rest and _is_json(rest):  # complete except for its newline; otherwise cut off, or still being written
+            end = len(raw)
+        rows = raw[:end].split(b"\n")
+        new = [self._decision(row, self._row + number) for number, row in enumerate(rows, 1) if row.strip()]
+        self._offset += end
+        self._row += raw[:end].count(b"\n")
+        self.lines.extend(new)
+        self.latest.update((decision.pair, decision) for decision in new)
 
     def _decision(self, line: bytes, number: int) -> Decision:
         try:
             row = json.loads(line)
             if row["decision"] not in ANSWERS:
-                raise ValueError(f"{row['decision']!r} is no decision")
+                raise ValueError(f"{row['decision']!r} is not a decision")
             pair = text(row["image"], "image"), text(row["class"], "class")
             time, session, order = str(row.get("time", "")), str(row.get("session", "")), int(row.get("order", 0))
             return Decision(*pair, row["decision"], time, session, order)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise UserError(
-                f"{self.path}, line {number} is damaged; mend or remove that line, the others count"
+                f"{self.path}, line {number} is damaged; fix or remove that line, the other lines still count"
             ) from None
 
     def _reset(self, inode: int = 0) -> None:
         self.lines, self.latest, self._offset, self._row, self._inode = [], {}, 0, 0, inode
 
     @staticmethod
-    def _mend(file: Any) -> None:
-        """Before appending: finish a last line that lacks only its newline, cut off one that is torn."""
+    def _finish_last_line(file: Any) -> None:
+        """Before appending: add a missing newline to a complete last line, remove an incomplete one."""
         size = os.fstat(file.fileno()).st_size
         start = max(0, size - 65536)
         file.seek(start)
         tail = file.read(size - start)
         if not tail or tail.endswith(b"\n"):
             return
-        torn = tail[tail.rfind(b"\n") + 1 :]
-        if _is_json(torn):
+        last = tail[tail.rfind(b"\n") + 1 :]
+        if _is_json(last):
             file.write(b"\n")
         else:
-            os.ftruncate(file.fileno(), size - len(torn))
+            os.ftruncate(file.fileno(), size - len(last))
 
 
 def _is_json(line: bytes) -> bool:
@@ -168,8 +170,8 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def decisions(folder: Path) -> dict[Pair, str]:
-    """What was decided: (image, class) -> accept, reject or skip. Undone pairs are not in it."""
+def decisions_in(folder: Path) -> dict[Pair, str]:
+    """The decisions in a folder: (image, class) -> accept, reject or skip. Undone pairs are left out."""
     return DecisionLog(folder).state()
 
 
@@ -182,17 +184,17 @@ def write_reviewed(log: DecisionLog) -> Path:
 
 
 def set_aside(log: DecisionLog) -> Path | None:
-    """Give a `reviewed.csv` that says what was never decided here another name, and return that: it is not ours."""
+    """Rename a `reviewed.csv` with decisions that are not in the log; returns the new path, or None."""
     path = log.path.with_name(REVIEWED)
     try:
         raw = path.read_bytes()
-        log.refresh()  # after the reading: whatever a server writes into the table was in the log before
+        log.refresh()  # after reading the table: what a server writes there is in its log already
         if _rows(raw) <= {HEADER, *((*d.pair, SIGNS[d.decision]) for d in log.lines if d.decision in SIGNS)}:
             return None
         while True:
             aside = free_path(path)
             try:
-                os.link(path, aside)  # unlike a rename it cannot take the place of what another process has kept
+                os.link(path, aside)  # unlike a rename, it never replaces a file of another process
             except FileExistsError:
                 continue
             path.unlink(missing_ok=True)
@@ -204,7 +206,7 @@ def set_aside(log: DecisionLog) -> Path | None:
 
 
 def _rows(raw: bytes) -> set[tuple[str, ...]]:
-    """The rows of a table, such as they are; empty lines do not count."""
+    """The rows of a table, unchecked; empty lines do not count."""
     lines = csv.reader(io.StringIO(raw.decode("utf-8-sig", "surrogateescape"), newline=""))
     try:
         return {tuple(cells) for cells in lines if cells}
@@ -213,6 +215,6 @@ def _rows(raw: bytes) -> set[tuple[str, ...]]:
 
 
 def reviewed_table(state: Mapping[Pair, str]) -> bytes:
-    """The reviewed labels as CSV, in the order of image and class; what was skipped is left out."""
+    """The reviewed labels as CSV, sorted by image and class; skipped pairs are left out."""
     signed = ((*pair, SIGNS[answer]) for pair, answer in sorted(state.items()) if answer in SIGNS)
     return csv_text([HEADER, *signed]).encode("utf-8", "surrogateescape")

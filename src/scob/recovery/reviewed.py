@@ -1,4 +1,4 @@
-"""A person's decisions, back into the labels that the next training learns from."""
+"""A person's decisions, put into the labels for the next training."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from scob.errors import UserError, nearest
 from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 from scob.recovery.decisions import HEADER
-from scob.recovery.suggestion import SUGGESTIONS, Pair, read_queue
+from scob.recovery.suggestion import RECOVERED, SUGGESTIONS, Pair, read_queue
 from scob.training.run_folder import RunFolder
 
 REVIEWED_LABELS = "labels-reviewed.safetensors"
@@ -23,7 +23,7 @@ REVIEWED_TABLE = "labels-reviewed.csv"
 
 @dataclass(frozen=True)
 class Imported:
-    """A label file with a person's decisions in it; `run` is the run whose labels are in it, too."""
+    """A label file with a person's decisions; `run` is the run whose labels it contains as well."""
 
     path: Path
     run: Path | None
@@ -31,66 +31,68 @@ class Imported:
     rejected: int
     changed: int
     fingerprint: str
-    table: bool  # for `scob train --images`; else for `labels.file=`
+    table: bool  # to be used with `scob train --images`; otherwise with `labels.file=`
 
 
 def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) -> Imported:
-    """`scob recover RUN --import reviewed.csv`: the run's labels with a person's +1 and -1 laid upon them.
+    """`scob recover RUN --import reviewed.csv`: apply a person's +1 and -1 to the run's labels.
 
-    The file (RUN/labels-reviewed.safetensors) is what `labels.file=` of the next training takes. `run` may also be a
-    folder of suggestions; if they are for images that were never trained on, see `import_for_new_images`.
+    The next training takes the file (RUN/labels-reviewed.safetensors) with `labels.file=`. `run` may also be a folder
+    of suggestions; if those are for images the run was not trained on, see `import_for_new_images`.
     """
     folder = RunFolder(Path(run))
     if (folder.path / SUGGESTIONS).is_file() and not folder.labels_file.exists():
         above = run_above(folder.path)
-        if above is None or folder.path.resolve().name != "recovered":
+        if above is None or folder.path.resolve().name != RECOVERED:
             return import_for_new_images(folder.path, reviewed, out)
         folder = RunFolder(above)
     labels = folder.labels()
     rows = {name: row for row, name in enumerate(labels.images)}
     columns = {name: c for c, name in enumerate(labels.classes)}
-    decided = decisions(reviewed, rows, columns, f"in the run {folder.path}")
+    decided = checked_decisions(reviewed, rows, columns, f"in the run {folder.path}")
     values, changed = labels.values.copy(), 0
     for (image, label), state in decided.items():
-        place = rows[image], columns[label]
-        changed += bool(values[place] not in (UNKNOWN, state))
-        values[place] = state
+        entry = rows[image], columns[label]
+        changed += bool(values[entry] not in (UNKNOWN, state))
+        values[entry] = state
     path = out or folder.path / REVIEWED_LABELS
-    made = Labels(labels.classes, labels.images, values, f"{labels.origin}, {len(decided)} reviewed")
-    return _imported(path, folder.path, decided, changed, made.save(path))
+    updated = Labels(labels.classes, labels.images, values, f"{labels.origin}, {len(decided)} reviewed")
+    return _imported(path, folder.path, decided, changed, updated.save(path))
 
 
 def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None) -> Imported:
-    """Decisions about images that a run had not seen, as a table that `scob train --images` takes.
+    """Write decisions about images that the run did not have as a table for `scob train --images`.
 
-    The table (labels-reviewed.csv) lists the run's own images and labels as well, if `folder` lies in the run and its
-    images are files. It stands above all of them, because a table names images below itself, and never among the
-    run's data, which it would change.
+    If `folder` is in the run and the run's images are files, the table (labels-reviewed.csv) lists those and their
+    labels as well. It is in a folder above all images, because a table names images below itself, and never inside the
+    run's data, because it would change how they are read.
     """
     queue, run = read_queue(folder), run_above(folder)
     classes, states, source = own_labels(RunFolder(run)) if run is not None else ((), {}, None)
     classes = classes or tuple(sorted({s.label for s in queue.suggestions}))
-    decided = decisions(reviewed, queue.files, classes, f"among the suggestions of {folder}", paths=True)
+    decided = checked_decisions(reviewed, queue.files, classes, f"among the suggestions of {folder}", paths=True)
     changed = 0
     for (image, label), state in decided.items():
-        said = states.setdefault(os.path.realpath(queue.files.get(image, image)), {})
-        changed += said.get(label, state) != state
-        said[label] = state
+        labels = states.setdefault(os.path.realpath(queue.files.get(image, image)), {})
+        changed += labels.get(label, state) != state
+        labels[label] = state
     path = table_above(states, source, out)
     rows: list[tuple[str, ...]] = []
-    for file, said in states.items():
+    for file, labels in states.items():
         name = os.path.relpath(file, os.path.realpath(path.parent))
-        rows += [(name, label, f"{state:+d}") for label, state in said.items()] or [(name, "", "")]
+        rows += [(name, label, f"{state:+d}") for label, state in labels.items()] or [(name, "", "")]
     for cell in {cell for row in rows for cell in row}:
         if cell != cell.strip() or any(ord(sign) < 32 or "\ud800" <= sign <= "\udfff" for sign in cell):
-            raise UserError(f"the name {cell!r} cannot stand in a table: rename it (UTF-8, no blank at either end)")
+            raise UserError(
+                f"the name {cell!r} cannot be written in a table: rename it (UTF-8, no spaces at either end)"
+            )
     content = csv_text([HEADER, *rows]).encode()
     write_atomically(path, content)
     return _imported(path, run, decided, changed, hashlib.sha256(content).hexdigest(), table=True)
 
 
 def run_above(folder: Path) -> Path | None:
-    """The run that a folder of suggestions lies in, as it was named where that is possible."""
+    """The run that contains a folder of suggestions, under the name it was given if possible; None if there is none."""
     run = folder.resolve().parent
     if not RunFolder(run).labels_file.exists():
         return None
@@ -98,8 +100,8 @@ def run_above(folder: Path) -> Path | None:
 
 
 def own_labels(run: RunFolder) -> tuple[tuple[str, ...], dict[str, dict[str, int]], Path | None]:
-    """Classes of a run, what it knows by the file of each image (nothing, if they are not files), and its folder."""
-    from scob.recovery.exchange import image_paths
+    """A run's classes, its labels by image file (empty if its images are not files), and the folder of its data."""
+    from scob.recovery.images import image_paths
     from scob.training.run_data import listed_images
 
     config, labels = run.read_config(), run.labels()
@@ -114,46 +116,46 @@ def own_labels(run: RunFolder) -> tuple[tuple[str, ...], dict[str, dict[str, int
 
 
 def table_above(files: Iterable[str], source: Path | None, out: Path | None) -> Path:
-    """Where a table of these files may stand: at `out`, else in the lowest folder that holds them all."""
+    """The path for a table of these files: `out`, or by default the deepest folder that contains them all."""
     home = Path(os.path.commonpath([os.path.dirname(file) for file in files]))  # noqa: PTH120
     if source is not None and home.is_relative_to(source):
         home = source.parent
     if out is None and home == Path(home.anchor):
-        raise UserError("the images have no folder in common that a table could stand in: bring them below one folder")
+        raise UserError("the images have no folder in common where the table could be: move them below one folder")
     if out is None:
         return free_path(Path(os.path.relpath(home)) / REVIEWED_TABLE)
-    place = Path(os.path.realpath(out))
-    if out.suffix.lower() != ".csv" or not home.is_relative_to(place.parent):
-        raise UserError(f"{out} must end in .csv and stand in {home} or above it: a table names images below itself")
+    target = Path(os.path.realpath(out))
+    if out.suffix.lower() != ".csv" or not home.is_relative_to(target.parent):
+        raise UserError(f"{out} must end in .csv and be in {home} or above it: a table names images below itself")
     return out
 
 
 def _imported(
     path: Path, run: Path | None, decided: dict[Pair, int], changed: int, fingerprint: str, table: bool = False
 ) -> Imported:
-    said = list(decided.values())
-    return Imported(path, run, said.count(PRESENT), said.count(ABSENT), changed, fingerprint, table)
+    states = list(decided.values())
+    return Imported(path, run, states.count(PRESENT), states.count(ABSENT), changed, fingerprint, table)
 
 
-def decisions(
+def checked_decisions(
     reviewed: Path, images: Collection[str], classes: Collection[str], where_else: str, paths: bool = False
 ) -> dict[Pair, int]:
-    """What a reviewed.csv says of (image, class), checked against the images and classes there are.
+    """The state of each (image, class) in a reviewed.csv, checked against the known images and classes.
 
-    With `paths` an image may also be a file: earlier decisions can be about one that is not suggested any more.
+    With `paths` an image may also be any file: an earlier decision may be about an image that is no longer suggested.
     """
-    found: dict[Pair, int] = {}
+    decided: dict[Pair, int] = {}
     for number, image, label, state in read_reviewed(reviewed):
         where = f"{reviewed} row {number}"
         if image not in images and not (paths and Path(image).is_file()):
             raise UserError(f"{where}: the image {image!r} is not {where_else}.{nearest(image, images)}")
         if label not in classes:
             raise UserError(f"{where}: there is no class {label!r}.{nearest(label, classes)}")
-        if found.setdefault((image, label), state) != state:
-            raise UserError(f"{where}: {image!r} has {label!r} both confirmed and rejected; remove one of the two")
-    if not found:
-        raise UserError(f"{reviewed} holds no decision: review some suggestions first, with scob review")
-    return found
+        if decided.setdefault((image, label), state) != state:
+            raise UserError(f"{where}: {image!r} has {label!r} both confirmed and rejected; remove one of the two rows")
+    if not decided:
+        raise UserError(f"{reviewed} contains no decision: review some suggestions first, with scob review")
+    return decided
 
 
 def read_reviewed(path: Path) -> list[tuple[int, str, str, int]]:

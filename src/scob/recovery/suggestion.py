@@ -1,19 +1,22 @@
-"""Suggestions as `scob recover` writes them, and where the image files are that they speak of.
+"""Suggested labels: the record, and the files that `scob recover` writes and `scob review` reads.
 
-A folder holds `suggestions.jsonl` (one a line, the surest first) and `images.json` (each image's file).
+A folder has `suggestions.jsonl` (one suggestion per line, the most confident first) and `images.json` (the file of each
+image).
 """
 
 import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scob.errors import UserError
+from scob.files import write_atomically
 
+RECOVERED, RECOVERED_IMAGES = "recovered", "recovered-images"  # folders in a run: its own images, and new ones
 SUGGESTIONS, IMAGES = "suggestions.jsonl", "images.json"
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
@@ -22,9 +25,11 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A label that an image may be missing, and why. `box`: x0, y0, x1, y1 in fractions; `mask`: COCO RLE.
+    """A label that an image may be missing, and the evidence for it.
 
-    `confidence` is what the suggestions are ranked by; where the file has none, the score.
+    Suggestions are ranked by `confidence`. `estimate` is the label estimator's value, `mask` a COCO run-length mask,
+    `box` x0, y0, x1, y1 in fractions of the image, `nearest` the confirmed images most like it with their similarity,
+    `observed` the labels already known.
     """
 
     image: str
@@ -37,12 +42,50 @@ class Suggestion:
     nearest: tuple[tuple[str, float], ...] = ()
     observed: tuple[str, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """One line of suggestions.jsonl."""
+        return {
+            "image": self.image,
+            "class": self.label,
+            "confidence": round(self.confidence, 6),
+            "score": round(self.score, 6),
+            "estimate": None if self.estimate is None else round(self.estimate, 6),
+            "mask": self.mask,
+            "box": None if self.box is None else [round(side, 5) for side in self.box],
+            "nearest": [{"image": image, "score": round(score, 5)} for image, score in self.nearest],
+            "observed": list(self.observed),
+        }
+
+    @classmethod
+    def from_json(cls, row: Any) -> "Suggestion":
+        """The suggestion of one line; a TypeError, ValueError or KeyError says what is wrong with it."""
+        if not isinstance(row, dict):
+            raise TypeError("it is not a JSON object")
+        box, mask = row.get("box"), row.get("mask")
+        if box is not None and not (isinstance(box, list) and len(box) == 4):
+            raise ValueError("'box' is not [x0, y0, x1, y1]")
+        if mask is not None and not (isinstance(mask, dict) and "size" in mask and "counts" in mask):
+            raise ValueError("'mask' is not a COCO run-length mask")
+        confidence = row["score"] if row.get("confidence") is None else row["confidence"]
+        corners = tuple(_share(side, "box") for side in box) if box else None
+        return cls(
+            image=text(row["image"], "image"),
+            label=text(row["class"], "class"),
+            score=_share(row["score"], "score"),
+            confidence=_share(confidence, "confidence"),
+            estimate=None if row.get("estimate") is None else _share(row["estimate"], "estimate"),
+            mask=mask,
+            box=corners,  # type: ignore[arg-type]
+            nearest=tuple((text(n["image"], "nearest"), float(n.get("score") or 0)) for n in row.get("nearest") or ()),
+            observed=tuple(text(name, "observed") for name in row.get("observed") or ()),
+        )
+
 
 @dataclass(frozen=True)
 class Queue:
-    """Everything there is to review: suggestions in rank order, and the files of the images they speak of.
+    """Everything there is to review: suggestions in rank order, and the files of their images.
 
-    `images` lists every image id that a suggestion or its nearest instances name; the page asks by position.
+    `images` lists every image that a suggestion or its nearest instances name; the page asks for one by its position.
     """
 
     folder: Path
@@ -52,22 +95,34 @@ class Queue:
     fingerprint: str
 
     def file(self, index: int) -> Path | None:
-        """The file of image number `index`; None where the map has none."""
+        """The file of image number `index`; None if it has none."""
         return self.files.get(self.images[index]) if 0 <= index < len(self.images) else None
 
 
 def recovered_folder(run: Path) -> Path:
-    """The folder of suggestions that belongs to a run (or `run` itself, if it is one)."""
-    for folder in (run / "recovered", run):
+    """The folder with a run's suggestions; `run` may be that folder itself."""
+    for folder in (run / RECOVERED, run):
         if (folder / SUGGESTIONS).is_file():
             return folder
     if not run.is_dir():
         raise UserError(f"there is no run folder at {run}")
-    raise UserError(f"{run} holds no suggestions to review; make them with: scob recover {run}")
+    raise UserError(f"{run} contains no suggestions to review; make them with: scob recover {run}")
+
+
+def write_queue(folder: Path, suggestions: Sequence[Suggestion], files: Mapping[str, str]) -> list[Path]:
+    """Write suggestions.jsonl and images.json; `files` are absolute paths. Returns both files."""
+    root = os.path.commonpath([os.path.dirname(path) for path in files.values()]) if files else None  # noqa: PTH120
+    relative = {image: os.path.relpath(path, root) for image, path in files.items()}
+    if root is not None and Path(root).is_relative_to(folder.absolute()):
+        root = os.path.relpath(root, folder.absolute())  # pictures that we saved: the folder may be moved with them
+    lines = "".join(json.dumps(s.to_json()) + "\n" for s in suggestions)
+    write_atomically(folder / IMAGES, json.dumps({"root": root, "files": relative}, indent=1) + "\n")
+    write_atomically(folder / SUGGESTIONS, lines)
+    return [folder / SUGGESTIONS, folder / IMAGES]
 
 
 def read_queue(folder: Path) -> Queue:
-    """Read and check the suggestions of a folder; anything wrong is named by its line."""
+    """Read and check the suggestions of a folder; an error names the line."""
     path = folder / SUGGESTIONS
     raw = _read(path)
     suggestions: list[Suggestion] = []
@@ -76,7 +131,7 @@ def read_queue(folder: Path) -> Queue:
         if not line.strip():
             continue
         try:
-            suggestion = _suggestion(json.loads(line))
+            suggestion = Suggestion.from_json(json.loads(line))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise UserError(f"{path}, line {number} is not a suggestion: {what}; run scob recover again") from None
@@ -91,34 +146,11 @@ def read_queue(folder: Path) -> Queue:
     return Queue(folder, tuple(suggestions), tuple(named), files, fingerprint)
 
 
-def _suggestion(row: Any) -> Suggestion:
-    if not isinstance(row, dict):
-        raise TypeError("it is not a JSON object")
-    box, mask = row.get("box"), row.get("mask")
-    if box is not None and not (isinstance(box, list) and len(box) == 4):
-        raise ValueError("'box' is not [x0, y0, x1, y1]")
-    if mask is not None and not (isinstance(mask, dict) and "size" in mask and "counts" in mask):
-        raise ValueError("'mask' is not a COCO run-length mask")
-    sure = row["score"] if row.get("confidence") is None else row["confidence"]
-    corners = tuple(_share(side, "box") for side in box) if box else None
-    return Suggestion(
-        image=text(row["image"], "image"),
-        label=text(row["class"], "class"),
-        score=_share(row["score"], "score"),
-        confidence=_share(sure, "confidence"),
-        estimate=None if row.get("estimate") is None else _share(row["estimate"], "estimate"),
-        mask=mask,
-        box=corners,  # type: ignore[arg-type]
-        nearest=tuple((text(n["image"], "nearest"), float(n.get("score") or 0)) for n in row.get("nearest") or ()),
-        observed=tuple(text(name, "observed") for name in row.get("observed") or ()),
-    )
-
-
 def text(value: Any, name: str) -> str:
-    """A name: a text that is not empty and could be a file name. A TypeError or ValueError otherwise."""
+    """A name: text that is not empty and could be a file name; otherwise a TypeError or ValueError."""
     if not isinstance(value, str) or not value:
         raise TypeError(f"{name!r} is {value!r}, not a text")
-    value.encode("utf-8", "surrogateescape")  # what a file name can hold, and no more; else a ValueError
+    value.encode("utf-8", "surrogateescape")  # a ValueError for anything that no file name can contain
     return value
 
 
@@ -131,7 +163,7 @@ def _share(value: Any, name: str) -> float:
 
 
 def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
-    """Where each image is: strictly as `images.json` says; without one, the pictures in `images/`."""
+    """The file of each image: exactly as `images.json` says; without one, the pictures in `images/`."""
     path = folder / IMAGES
     if not path.is_file():
         pictures = sorted(p for p in (folder / "images").glob("*") if p.suffix.lower() in PICTURES)
@@ -150,7 +182,7 @@ def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
 
 
 def _stays_inside(name: str) -> bool:
-    """Whether a path is absolute, or relative and never above its root."""
+    """Whether a path is absolute, or relative and not above its root."""
     plain = Path(os.path.normpath(name))
     return "\0" not in name and (plain.is_absolute() or plain.parts[:1] != (os.pardir,))
 

@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from scob import methods
-from scob.algorithm.cam import activation_maps
 from scob.config import Config, merge, parse_overrides, resolve
 from scob.files import write_atomically
-from scob.inference.explain import pair_maps
+from scob.inference.class_maps import ClassMaps, MapSettings, class_maps
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.model.backbone import Features
 from scob.model.features import autocast
@@ -147,28 +146,29 @@ def clean_features(experiment: Experiment, rows: NDArray[np.int64]) -> Features:
     return source.of(source.views.weak(pictures, torch.zeros(len(rows), dtype=torch.bool, device=pictures.device)))[0]
 
 
-def class_maps(experiment: Experiment, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Maps (Eq. 2) of one class an image for training rows, at stage 3: (B, h, w)."""
+def training_maps(
+    experiment: Experiment, rows: NDArray[np.int64], pairs: list[tuple[int, int]], settings: MapSettings
+) -> ClassMaps:
+    """Maps of (position in `rows`, class) pairs, from the clean views of training rows."""
     e = experiment
-    s = e.config.scob
     features = clean_features(e, rows)
     device = features[0].device
-    leaves = (features[0].detach().requires_grad_(), features[1].detach().requires_grad_())
+    positions, classes = torch.tensor(pairs, device=device).T
     e.network.eval()
     with autocast(device, e.source.precision):
-        logits = e.network.classify(leaves).float()
-    chosen = torch.from_numpy(classes).to(device)
-    return activation_maps(logits, leaves, chosen, s.cam, s.cam_source)[0].cpu().numpy()
+        return class_maps(e.network, features, positions, classes, settings)
+
+
+def observed_maps(experiment: Experiment, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Maps (Eq. 2) of one class per training row, at stage 3, with the run's own settings: (B, h, w)."""
+    s = experiment.config.scob
+    pairs = [(position, int(c)) for position, c in enumerate(classes)]
+    return training_maps(experiment, rows, pairs, MapSettings(s.cam, s.cam_source)).maps[0].cpu().numpy()
 
 
 def seen_at(experiment: Experiment, row: int, classes: list[int]) -> NDArray[np.bool_]:
-    """Where the network saw some classes in one training image, as `scob explain` shows it: (C, h, w)."""
-    e = experiment
-    features = clean_features(e, np.array([row]))
-    chosen = torch.tensor(classes, device=features[0].device)
-    e.network.eval()
-    with autocast(chosen.device, e.source.precision):
-        heat = pair_maps(e.network, features, torch.zeros_like(chosen), chosen).heat
+    """Where the network sees some classes in one training image, as `scob explain` shows it: (C, h, w)."""
+    heat = training_maps(experiment, np.array([row]), [(0, c) for c in classes], MapSettings()).heat
     return np.asarray((heat >= 0.5).cpu().numpy())
 
 
@@ -203,7 +203,7 @@ def pointing_game(experiment: Experiment, observed: Labels, images: int = 400) -
     hits, areas = [], []
     for start_row in range(0, len(rows), 64):
         part, wanted = rows[start_row : start_row + 64], classes[start_row : start_row + 64]
-        heat = class_maps(experiment, part, wanted)
+        heat = observed_maps(experiment, part, wanted)
         for row, c, one in zip(part, wanted, heat, strict=True):
             objects = masks.load(int(row))
             if objects is None or int(c) not in objects.present:

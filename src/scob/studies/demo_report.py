@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scob.config import Config
+from scob.inference.overlays import eroded
 from scob.studies.demo import COLUMNS, METHODS, Demo, Picture
 
 if TYPE_CHECKING:
@@ -181,21 +182,11 @@ def overlay(pixels: NDArray[np.uint8], masks: list[NDArray[np.bool_]]) -> Image.
     for number, mask in enumerate(masks):
         smooth = Image.fromarray((255 * mask).astype(np.uint8)).resize((side, side), Image.Resampling.BICUBIC)
         inside = np.asarray(smooth) >= 128
-        edge = inside & ~shrunk(shrunk(shrunk(inside)))
+        edge = inside & ~eroded(eroded(eroded(inside)))
         colour = np.array(COLOURS[number % len(COLOURS)], dtype=np.float32)
         mixed[inside] = 0.8 * mixed[inside] + 0.2 * colour
         mixed[edge] = colour
     return Image.fromarray(mixed.clip(0, 255).astype(np.uint8))
-
-
-def shrunk(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The mask without one pixel along its edge."""
-    inner = mask.copy()
-    inner[1:] &= mask[:-1]
-    inner[:-1] &= mask[1:]
-    inner[:, 1:] &= mask[:, :-1]
-    inner[:, :-1] &= mask[:, 1:]
-    return inner
 
 
 def data_url(picture: Image.Image) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scob.recovery import decisions as store
+from scob.recovery import decisions
 from support.review_page import all_saved, decided, loaded, on_show, open_page
 from support.review_process import KITE, ReviewProcess
 
@@ -139,7 +139,7 @@ def test_skipped_ones_come_again_and_the_end_is_an_end(page: Page, review: Revie
     text = Path(download.value.path()).read_text()
     assert (
         len(text.splitlines()) == 8
-        and text == (store.write_reviewed(store.DecisionLog(review.run / "recovered"))).read_text()
+        and text == (decisions.write_reviewed(decisions.DecisionLog(review.run / "recovered"))).read_text()
     )
 
 

@@ -1,4 +1,4 @@
-"""The review page in real Chromium: every way a decision could be lost, or taken for another's."""
+"""The review page in real Chromium: no decision is lost or mistaken for somebody else's."""
 
 import re
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scob.recovery import decisions as store
+from scob.recovery import decisions
 from support.review_page import all_saved, decided, loaded, on_show, open_page
 from support.review_process import KITE, ReviewProcess
 
@@ -58,7 +58,7 @@ def test_a_reloaded_tab_knows_its_own_decisions(context: BrowserContext, review:
     page = open_page(context, review)
     page.keyboard.press("a")
     all_saved(page)
-    [line] = store.DecisionLog(review.run / "recovered").lines
+    [line] = decisions.DecisionLog(review.run / "recovered").lines
     page.reload()
     on_show(page, "meadow-01.png")
     # What was on its way when the page was reloaded arrives after the new page has read the queue.
@@ -89,7 +89,7 @@ def test_a_decision_sent_by_another_tab_stays_its_own(context: BrowserContext, r
     one.unroute("**/api/decisions")
     one.keyboard.press("r")
     expect(two.locator("#badge")).to_have_text("✕ rejected in another tab")
-    assert len({line.session for line in store.DecisionLog(review.run / "recovered").lines}) == 1
+    assert len({line.session for line in decisions.DecisionLog(review.run / "recovered").lines}) == 1
 
 
 def test_undo_does_not_reach_into_another_run(context: BrowserContext, run_folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The whole way on drawn scenes, as a person goes it: train, recover, review in Chromium, import, train again.
+"""All steps on drawn scenes, as a person takes them: train, recover, review in Chromium, import, train again.
 
 Every step is the command that the step before it printed.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import BrowserContext, expect
 
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
-from scob.recovery.suggest import read_suggestions
+from scob.recovery.suggestion import read_queue
 from support.review_process import ReviewProcess
 from support.runs import differing, trained_weights
 from support.small_model import scob
@@ -20,14 +20,14 @@ expect.set_options(timeout=20_000)  # of a busy machine; a test that passes does
 
 
 def told(said: str, verb: str) -> list[str]:
-    """The words after `scob` of the command that was printed as the next, split as a shell would."""
+    """The words after `scob` in the next command that was printed, split as a shell would."""
     start = f"scob {verb} "
     line = next(line for line in said.splitlines() if start in line)
     return shlex.split(line[line.index(start) :])[1:]
 
 
 def done(*words: object) -> str:
-    """What a command said; it must not fail."""
+    """The output of a command, which must succeed."""
     ran = scob(*words)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
@@ -45,7 +45,7 @@ def test_what_a_person_reviewed_is_what_the_next_training_learns(
     observed_file = run / "labels.safetensors"
     before = observed_file.read_bytes()
     said = done(*told(said, "recover"), "--min", "0", "--top", "6", "--device", "cpu")
-    offered: list[Pair] = [(s["image"], s["class"]) for s in read_suggestions(run / "recovered")]
+    offered: list[Pair] = [(s.image, s.label) for s in read_queue(run / "recovered").suggestions]
     assert len(offered) == 6
     accepted, rejected, undone, also_rejected, also_accepted, left = offered
 

@@ -1,1 +1,1 @@
-"""One file that predicts without torch."""
+"""Exporting a model to one ONNX file, and predicting with it without torch."""

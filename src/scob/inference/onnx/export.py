@@ -1,6 +1,6 @@
-"""A model as one ONNX file: pixels in, probabilities out, with everything a reader needs in its metadata.
+"""A model as one ONNX file: pixels in, probabilities out; its metadata says how to use it.
 
-The file is compared with the torch model before it gets its name; one that differs is refused.
+The file is compared with the torch model before it gets its name; one that differs is not written.
 """
 
 import contextlib
@@ -18,23 +18,38 @@ from torch import Tensor, nn
 
 from scob.data.find_images import find_images
 from scob.data.images import decode
+from scob.data.progress import Progress
 from scob.data.readers import open_complete
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError, first_line
 from scob.files import sync_folder
+from scob.inference.model import Scob
 from scob.inference.onnx.quantise import quantise, quiet
 from scob.inference.onnx.runtime import FORMAT, INPUT, OUTPUT, OnnxModel
-from scob.inference.predict import Progress, Scob
+from scob.inference.scoring import score_together
 from scob.training.find_model import find_model
 
 OPSET = 17
-TOLERANCE = 1e-3
 CALIBRATION_IMAGES = 128
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """How the file is compared with the torch model.
+
+    `tolerance` is the greatest difference of an fp32 probability. With a labelled `source` (and its `split`) the mAP of
+    both models is measured.
+    """
+
+    tolerance: float = 1e-3
+    source: str = ""
+    split: str | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
 class Exported:
-    """What was written, and how far it is from torch: the greatest difference of a probability, and of mAP."""
+    """The file, and how far it is from torch: the greatest difference of a probability, and both mAPs if measured."""
 
     path: Path
     bytes: int
@@ -57,12 +72,12 @@ class Deployed(nn.Module):
         self.std: Tensor
 
     def forward(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.network((pixels.float() - self.mean) / self.std).sigmoid()
-        return found
+        probabilities: Tensor = self.network((pixels.float() - self.mean) / self.std).sigmoid()
+        return probabilities
 
 
 def metadata(scob: Scob, int8: bool) -> dict[str, str]:
-    """What the file says of itself."""
+    """The metadata of the file: classes, thresholds, how to prepare an image."""
     card = scob.card
     preprocessing = {
         "size": card.size,
@@ -91,31 +106,30 @@ def export(
     format: str = "onnx",
     int8: bool = False,
     calibration: Sequence[str | Path] = (),
-    source: str = "",
-    split: str | None = None,
-    tolerance: float = TOLERANCE,
-    progress: Progress | None = None,
+    comparison: Comparison = Comparison(),
 ) -> Exported:
-    """`scob export`: write one .onnx file, checked against torch; returns what was measured.
+    """`scob export`: write one .onnx file, compared with torch; returns the differences.
 
-    int8 needs `calibration` images (any, without labels); a run's own serve where none are given. With a labelled
-    `source` (and its `split`), mAP of the torch model and of the file are measured on it.
+    int8 is calibrated on `calibration` images, which need no labels; by default on the run's own.
     """
     if format != "onnx":
         raise UserError(f"there is no export format {format!r}: use onnx")
     for needed in ("onnx", "onnxscript", "onnxruntime"):
         if not _importable(needed):
             raise UserError(f"exporting needs {needed}: pip install 'scob[onnx]'")
-    found_model = find_model(model)
-    place = found_model.path
-    if found_model.is_onnx:
-        raise UserError(f"{place} is an ONNX file already; export its model folder")
-    if int8 and not calibration and found_model.run is None:
-        raise UserError("--int8 needs images to calibrate on: --calibration FOLDER (a hundred are enough, unlabelled)")
-    scob = Scob.from_pretrained(place, "cpu")
-    # Read before anything is exported: it may not be there, or not be fully labelled.
-    labelled = open_complete(source, split, ReadOptions(classes=scob.classes)) if source else None
-    target = out or place / ("model-int8.onnx" if int8 else "model.onnx")
+    found = find_model(model)
+    if found.is_onnx:
+        raise UserError(f"{found.path} is an ONNX file already; export its model folder")
+    if int8 and not calibration and found.run is None:
+        raise UserError(
+            "--int8 needs images to calibrate on: --calibration FOLDER (a hundred without labels are enough)"
+        )
+    scob = Scob.from_pretrained(found.path, "cpu")
+    # Opened before anything is exported: it may be missing, or not fully labelled.
+    labelled = None
+    if comparison.source:
+        labelled = open_complete(comparison.source, comparison.split, ReadOptions(classes=scob.classes))
+    target = out or found.path / ("model-int8.onnx" if int8 else "model.onnx")
     samples = noise(scob.size)
     if calibration:
         samples = calibration_pixels(calibration, scob.size)
@@ -124,20 +138,20 @@ def export(
     with partial_file(target) as plain:
         write_onnx(scob, plain)
         difference = compare(scob, plain, samples[:4])
-        if not difference <= tolerance:
+        if not difference <= comparison.tolerance:
             raise UserError(
-                f"the exported file differs from torch by {difference:.2g} in a probability (allowed: {tolerance:g}); "
-                f"{target} was not written"
+                f"the exported file differs from torch by {difference:.2g} in a probability "
+                f"(allowed: {comparison.tolerance:g}); {target} was not written"
             )
         result = Exported(target, plain.stat().st_size, difference)
         if int8:
             with partial_file(target.with_name(f"{target.name}.int8")) as small:
                 quantise(plain, small, samples)
                 write_metadata(small, metadata(scob, True))
-                os.replace(small, plain)  # noqa: PTH105 (the one file that stays)
+                os.replace(small, plain)  # noqa: PTH105 (the only file that is left)
             result = Exported(target, plain.stat().st_size, difference, True, compare(scob, plain, samples[:4]))
         if labelled is not None:
-            before, after = measure(scob, OnnxModel(plain, device="cpu"), labelled, progress)
+            before, after = measure(scob, OnnxModel(plain, device="cpu"), labelled, comparison.progress)
             result = Exported(target, result.bytes, difference, int8, result.int8_difference, before, after)
         plain.replace(target)
         sync_folder(target.parent)
@@ -147,22 +161,22 @@ def export(
 def write_onnx(scob: Scob, path: Path) -> None:
     """Trace the network for any batch size and write it with its metadata."""
     deployed = Deployed(scob).eval()
-    # The tracer turns NCHW code into NCHW operators; weights in channels-last order would only confuse it.
+    # The tracer turns NCHW code into NCHW operators; weights in channels-last order confuse it.
     deployed = deployed.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     example = torch.zeros((2, 3, scob.size, scob.size), dtype=torch.uint8)
     names: dict[str, Any] = {"input_names": [INPUT], "output_names": [OUTPUT], "opset_version": OPSET}
     try:
         with quiet(), torch.no_grad():
             try:
-                # The older exporter does in half a second what the newer one does in ten; what it traces is checked.
+                # The older exporter takes half a second, the newer one ten; the result is compared with torch anyway.
                 axes = {INPUT: {0: "batch"}, OUTPUT: {0: "batch"}}
                 torch.onnx.export(deployed, (example,), str(path), dynamo=False, dynamic_axes=axes, **names)
-            except Exception:  # it knows fewer operators, and will be gone one day
+            except Exception:  # it knows fewer operators, and will be removed one day
                 shapes = {"pixels": {0: torch.export.Dim("batch", min=1, max=65536)}}
                 torch.onnx.export(
                     deployed, (example,), str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, **names
                 )
-    except Exception as error:  # the exporter raises a kind of its own for each stage
+    except Exception as error:  # the exporter has an exception class for each stage
         raise UserError(f"this model cannot be exported to ONNX: {first_line(error)}") from error
     write_metadata(path, metadata(scob, False))
     scob.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -178,7 +192,7 @@ def write_metadata(path: Path, properties: dict[str, str]) -> None:
 
 
 def compare(scob: Scob, path: Path, samples: NDArray[np.uint8]) -> float:
-    """The greatest difference between a probability of the file and of torch, for a batch of one and of all."""
+    """The greatest difference between a probability of the file and of torch, for one sample and for all at once."""
     exported = OnnxModel(path, device="cpu")
     greatest = 0.0
     for pixels in (samples[:1], samples):
@@ -187,32 +201,23 @@ def compare(scob: Scob, path: Path, samples: NDArray[np.uint8]) -> float:
     return greatest
 
 
-def measure(
-    scob: Scob, exported: OnnxModel, data: Split, progress: Progress | None = None, batch: int = 16
-) -> tuple[float, float]:
-    """mAP of both on a labelled split."""
+def measure(scob: Scob, exported: OnnxModel, labelled: Split, progress: Progress | None = None) -> tuple[float, float]:
+    """mAP of both models on a labelled split."""
     from scob.training.metrics import mean_average_precision
 
-    found: tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]] = ([], [])
-    for start in range(0, len(data), batch):
-        rows = range(start, min(start + batch, len(data)))
-        pixels = np.stack([data.images.load(row, scob.size) for row in rows])
-        found[0].append(scob.scores(pixels))
-        found[1].append(exported.scores(pixels))
-        if progress is not None:
-            progress(rows.stop, len(data))
-    torch_map, onnx_map = (mean_average_precision(np.concatenate(f), data.labels.values) for f in found)
+    scores = score_together([scob, exported], labelled, progress=progress)
+    torch_map, onnx_map = (mean_average_precision(one, labelled.labels.values) for one in scores)
     return torch_map, onnx_map
 
 
 def calibration_pixels(images: Sequence[str | Path], size: int) -> NDArray[np.uint8]:
-    """At most `CALIBRATION_IMAGES` images, evenly taken from those given: (N, S, S, 3)."""
+    """At most `CALIBRATION_IMAGES` of the given images, evenly spaced: (N, S, S, 3)."""
     paths = find_images(images).paths
     return some_pixels(len(paths), lambda row: decode(paths[row], size))
 
 
 def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
-    """The same from a run's own images."""
+    """At most `CALIBRATION_IMAGES` of a run's own images, evenly spaced: (N, S, S, 3)."""
     from scob.training.run_data import listed_images
     from scob.training.run_folder import RunFolder
 
@@ -224,18 +229,18 @@ def training_pixels(run: Path, size: int) -> NDArray[np.uint8]:
 
 
 def some_pixels(count: int, load: Callable[[int], NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """At most `CALIBRATION_IMAGES` of `count` images."""
-    found = []
+    """At most `CALIBRATION_IMAGES` of `count` images, evenly spaced; broken ones are left out."""
+    pixels = []
     for row in np.linspace(0, count - 1, min(count, CALIBRATION_IMAGES)).astype(int):
-        with contextlib.suppress(UserError):  # a broken image calibrates nothing
-            found.append(load(int(row)))
-    if not found:
+        with contextlib.suppress(UserError):
+            pixels.append(load(int(row)))
+    if not pixels:
         raise UserError(f"none of the {count} calibration images can be read")
-    return np.stack(found)
+    return np.stack(pixels)
 
 
 def noise(size: int) -> NDArray[np.uint8]:
-    """Pictures to compare with where none are given: a ramp, and noise."""
+    """Pictures for the comparison if none are given: a ramp, and noise."""
     ramp = np.broadcast_to(np.linspace(0, 255, size).astype(np.uint8)[None, :, None], (size, size, 3))
     random = np.random.default_rng(0).integers(0, 256, (3, size, size, 3), dtype=np.uint8)
     return np.concatenate((ramp[None], random))
@@ -243,7 +248,7 @@ def noise(size: int) -> NDArray[np.uint8]:
 
 @contextlib.contextmanager
 def partial_file(target: Path) -> Iterator[Path]:
-    """A file beside `target` to write to, gone afterwards."""
+    """A temporary file beside `target` to write to; removed afterwards."""
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

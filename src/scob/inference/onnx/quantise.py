@@ -1,4 +1,4 @@
-"""An exported network in 8 bits: convolutions and linear layers after calibration on images; attention stays in 32."""
+"""An exported network in 8 bits: convolutions and linear layers, calibrated on images; attention stays in fp32."""
 
 import contextlib
 import io
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from scob.inference.onnx.runtime import INPUT
 
-# With Relu among them a convolution's output has one scale, from zero on, and the Relu itself disappears.
+# With Relu in this list, a convolution's output is scaled from zero and the Relu itself disappears.
 QUANTISED = ("Conv", "Gemm", "MatMul", "Add", "MaxPool", "Relu")
 
 
 def quantise(plain: Path, small: Path, samples: NDArray[np.uint8]) -> None:
-    """Static int8 (QDQ, a scale a channel for weights); softmax, layer norms and attention products stay fp32."""
+    """Static int8 (QDQ, one scale per weight channel); softmax, layer norms and attention products stay fp32."""
     import onnx
     from onnxruntime.quantization import (
         CalibrationDataReader,
@@ -48,7 +48,7 @@ def quantise(plain: Path, small: Path, samples: NDArray[np.uint8]) -> None:
             quantize_static(
                 str(prepared), str(small), Samples(), quant_format=QuantFormat.QDQ, per_channel=True,
                 activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=list(QUANTISED),
-                calibrate_method=CalibrationMethod.MinMax, nodes_to_exclude=kept_whole(graph),
+                calibrate_method=CalibrationMethod.MinMax, nodes_to_exclude=kept_in_fp32(graph),
                 # Seven bits for weights: a CPU without VNNI adds pairs of products in 16 bits, which would overflow.
                 reduce_range=True, extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
             )  # fmt: skip
@@ -57,11 +57,11 @@ def quantise(plain: Path, small: Path, samples: NDArray[np.uint8]) -> None:
 
 
 def linear_as_convolution(model: Any) -> None:
-    """Write the linear layers of the transformers, x (B, N, K) @ W (K, M) + b, as 1 x 1 convolutions over N cells.
+    """Rewrite the linear layers of the transformers, x (B, N, K) @ W (K, M) + b, as 1 x 1 convolutions over N cells.
 
-    The same products, but onnxruntime's 8-bit convolution works in blocks and adds the bias on the way, where its
-    matrix product writes all sums in 32 bits first: a fifth faster. A Relu behind moves inside, to share the scale.
-    A layer that reads a transposed feature map stays as it is: it would be transposed once more.
+    The products are the same, but onnxruntime's 8-bit convolution works in blocks and adds the bias on the way, while
+    its matrix product first writes all sums in 32 bits: a fifth faster. A Relu after the layer moves inside, to share
+    the scale. A layer that reads a transposed feature map is left alone: it would be transposed once more.
     """
     from onnx import numpy_helper, shape_inference
     from onnx.helper import make_node
@@ -79,12 +79,12 @@ def linear_as_convolution(model: Any) -> None:
     results = {output.name for output in graph.output}
 
     def only_reader(name: str, kind: str) -> list[Any]:
-        found = readers.get(name, [])
-        return found if len(found) == 1 and found[0].op_type == kind and name not in results else []
+        nodes = readers.get(name, [])
+        return nodes if len(nodes) == 1 and nodes[0].op_type == kind and name not in results else []
 
     nothing = np.empty(0)
     nodes: list[Any] = []
-    merged: set[str] = set()  # nodes, by what they make
+    merged: set[str] = set()  # nodes, by their output
     for node in graph.node:
         if node.output[0] in merged:
             continue
@@ -109,7 +109,7 @@ def linear_as_convolution(model: Any) -> None:
             ("Transpose", [f"{at}/relu" if relus else f"{at}/conv"], f"{at}/back", {"perm": [0, 2, 3, 1]}),
             ("Squeeze", [f"{at}/back", f"{at}/axis"], (relus or adds)[0].output[0], {}),
         ]
-        nodes += [make_node(kind, read, [made], f"{at}/{kind}/{made}", **how) for kind, read, made, how in steps]
+        nodes += [make_node(kind, read, [output], f"{at}/{kind}/{output}", **how) for kind, read, output, how in steps]
     used = {name for node in nodes for name in node.input}
     weights = [initializer for initializer in graph.initializer if initializer.name in used]
     for field, content in ((graph.node, nodes), (graph.initializer, weights)):
@@ -117,21 +117,20 @@ def linear_as_convolution(model: Any) -> None:
         field.extend(content)
 
 
-def kept_whole(graph: Any) -> list[str]:
-    """Nodes that stay in fp32: all products of two activations (attention), and everything after the backbone's pools
-    that is small and decides (the classifier)."""
+def kept_in_fp32(graph: Any) -> list[str]:
+    """Nodes that stay in fp32: all products of two activations (attention), and the classifier, which is small."""
     fixed = {initializer.name for initializer in graph.initializer}
-    kept = [n.name for n in graph.node if n.op_type in ("MatMul", "Add") and not any(i in fixed for i in n.input)]
+    products = [n.name for n in graph.node if n.op_type in ("MatMul", "Add") and not any(i in fixed for i in n.input)]
     convolved = {o for n in graph.node if n.op_type in ("Conv", "Relu") for o in n.output}
     # The residual additions of the backbone join two convolutions and gain from int8.
     residual = {n.name for n in graph.node if n.op_type == "Add" and all(i in convolved for i in n.input)}
     classifier = [n.name for n in graph.node if n.op_type == "Gemm"]
-    return [name for name in kept if name not in residual] + classifier
+    return [name for name in products if name not in residual] + classifier
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """The exporters speak to their developers."""
+    """Silence the exporters: their messages are for their developers."""
     before, nowhere = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.WARNING)
     try:

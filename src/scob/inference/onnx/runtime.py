@@ -18,7 +18,7 @@ class OnnxModel:
     """A file of `scob export`: squash-resized RGB pixels in, probabilities out; normalisation is inside the graph."""
 
     def __init__(self, path: Path, threads: int = 0, device: str = "auto") -> None:
-        """`threads` 0: as many as onnxruntime thinks best."""
+        """`threads` 0 lets onnxruntime decide."""
         try:
             import onnxruntime
         except ImportError:
@@ -38,24 +38,24 @@ class OnnxModel:
             elif device != "auto":
                 raise UserError("this onnxruntime has no CUDA: use --device cpu, or install onnxruntime-gpu")
         try:
-            # On a CPU its fused residual norm is three times slower than the addition and the norm by themselves.
+            # On a CPU the fused residual norm is three times slower than a separate addition and norm.
             off = ["SkipLayerNormFusion"] if wanted == ["CPUExecutionProvider"] else None
             self.session = onnxruntime.InferenceSession(str(path), options, providers=wanted, disabled_optimizers=off)
             stored = self.session.get_modelmeta().custom_metadata_map
-        except Exception as error:  # onnxruntime has an exception for every way a file can be damaged
-            raise UserError(f"{path} is damaged or is no ONNX model: {str(error).splitlines()[0]}") from error
+        except Exception as error:  # onnxruntime has many exceptions for damaged files
+            raise UserError(f"{path} is damaged or is not an ONNX model: {str(error).splitlines()[0]}") from error
         self.classes, self.thresholds, self.preprocessing = read_metadata(stored, path)
         self.size = int(self.preprocessing["size"])
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, S, S, 3) uint8 -> probabilities (B, L)."""
         planes = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-        found: NDArray[np.float32] = self.session.run([OUTPUT], {INPUT: planes})[0]
-        return found
+        probabilities: NDArray[np.float32] = self.session.run([OUTPUT], {INPUT: planes})[0]
+        return probabilities
 
 
 def read_metadata(stored: Mapping[str, str], path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], dict[str, Any]]:
-    """Classes, thresholds (L,) and preprocessing that an exported file says it has, checked."""
+    """Classes, thresholds (L,) and preprocessing from the metadata of an exported file, checked."""
     if stored.get("format") != FORMAT:
         raise UserError(f"{path} was not made by `scob export` of this version (expected {FORMAT}): export it again")
     try:
@@ -65,7 +65,7 @@ def read_metadata(stored: Mapping[str, str], path: Path) -> tuple[tuple[str, ...
         if thresholds.shape != (len(classes),) or not classes:
             raise ValueError("classes and thresholds do not fit together")
         if not 16 <= int(preprocessing["size"]) <= 4096:
-            raise ValueError(f"an input of {preprocessing['size']} pixels")
+            raise ValueError(f"the input size is {preprocessing['size']} pixels")
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{path}: its metadata is damaged ({error}): export it again") from error
     return classes, thresholds, preprocessing

@@ -1,1 +1,1 @@
-"""The web page where a person accepts or rejects recovered labels: `store` keeps, `server` shows."""
+"""The web page where a person accepts or rejects recovered labels."""

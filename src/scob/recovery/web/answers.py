@@ -1,4 +1,4 @@
-"""Responses of the review server: JSON, one sentence, and the headers that all of them carry."""
+"""Responses of the review server: JSON, error messages, and the headers that every response has."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ SECURITY_HEADERS = {
 
 
 def secured(response: Response) -> Response:
-    """The response with the headers that keep scripts, frames and caches of others out."""
+    """The response with headers against foreign scripts, frames and caches."""
     for name, value in SECURITY_HEADERS.items():
         response.headers[name] = value
     response.headers.setdefault("Cache-Control", "no-store")
@@ -25,12 +25,12 @@ def secured(response: Response) -> Response:
 
 
 def as_json(content: Any, status: int = 200) -> Response:
-    """JSON in ASCII, so that file names which are no UTF-8 survive the way to the page and back."""
+    """JSON in ASCII, so that file names that are not UTF-8 reach the page and come back unchanged."""
     return Response(json.dumps(content, separators=(",", ":")), status, media_type="application/json")
 
 
 def sentence(status: int, text: str) -> Response:
-    """What is wrong with a request."""
+    """A response that says in one sentence what is wrong with a request."""
     response = as_json({"error": text}, status)
     if status == 405:
         response.headers["Allow"] = "GET"

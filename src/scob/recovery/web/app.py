@@ -1,4 +1,4 @@
-"""The review application: its routes. Imported only where FastAPI is wanted."""
+"""The review application and its routes. Only this module and its neighbours need FastAPI."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,8 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from scob.errors import UserError
-from scob.recovery import decisions as store
+from scob.files import whole_number
+from scob.recovery import decisions
 from scob.recovery.suggestion import read_queue, recovered_folder
 from scob.recovery.web.answers import as_json, sentence
 from scob.recovery.web.desk import Desk, Refused
@@ -32,16 +33,16 @@ PAGE = {
 
 
 def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
-    """The application for one run's suggestions, to be served at `host`. Reads and checks it all first."""
+    """The application for one run's suggestions, to be served at `host`. Suggestions are read and checked first."""
     queue = read_queue(recovered_folder(run))
-    log = store.DecisionLog(queue.folder)
+    log = decisions.DecisionLog(queue.folder)
     log.check_writable()
     desk = Desk(queue, log)
     cookie = "scob_review_" + hashlib.sha256(str(queue.folder.resolve()).encode()).hexdigest()[:8]
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await write_down(desk)  # catches up after a kill
+        await write_down(desk)  # catch up if the last server was killed
         writing = asyncio.create_task(keep_written(desk))
         yield
         writing.cancel()
@@ -69,7 +70,7 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
 
     @app.get("/api/changes")
     def show_changes(since: str = "0") -> Response:
-        return as_json(desk.changes(int(since) if since.isdecimal() and len(since) < 16 else 0))
+        return as_json(desk.changes(whole_number(since, 15) or 0))
 
     @app.get("/api/image/{number}")
     def show_image(number: str) -> Response:
@@ -82,7 +83,7 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
     def _image(number: str, side: int) -> Response:
         path = queue.file(_index(number, len(queue.images)))
         if path is None:
-            raise Refused(404, "no file is known for this image")
+            raise Refused(404, "this image has no file")
         try:
             content, media = picture(path, side)
         except UserError:
@@ -105,17 +106,17 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
     def show_reviewed() -> Response:
         log.refresh()
         disposition = {"Content-Disposition": 'attachment; filename="reviewed.csv"'}
-        return Response(store.reviewed_table(log.state()), media_type="text/csv", headers=disposition)
+        return Response(decisions.reviewed_table(log.state()), media_type="text/csv", headers=disposition)
 
     @app.post(TAKES_DECISIONS)
     async def decide(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Refused(415, "a decision is sent as application/json")
+            raise Refused(415, "send a decision as application/json")
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > LARGEST_BODY:
-                raise Refused(413, "that is too long for a decision")
+                raise Refused(413, "the request is too long for a decision")
         return as_json(await run_in_threadpool(desk.decide, body))
 
     @app.exception_handler(404)
@@ -134,23 +135,24 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
 
 
 async def keep_written(desk: Desk) -> None:
-    """Write `reviewed.csv` when decisions have come in."""
+    """Write `reviewed.csv` every second if there are new decisions."""
     while True:
         await asyncio.sleep(1)
         await write_down(desk)
 
 
 async def write_down(desk: Desk) -> None:
-    """Bring `reviewed.csv` up to the log. A full disk is no reason to stop: the log is what counts."""
+    """Bring `reviewed.csv` up to date with the log. Errors are ignored: only the log counts."""
     with contextlib.suppress(UserError):
         await run_in_threadpool(desk.write)
 
 
 def _index(text: str, count: int) -> int:
-    """A position written in plain digits; anything else, a path above all, is a 404."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
-        raise Refused(404, "there is nothing of this number")
-    return int(text)
+    """A position written in plain digits; anything else, such as a path, is a 404."""
+    number = whole_number(text, 11)
+    if number is None or number >= count:
+        raise Refused(404, "there is nothing with this number")
+    return number
 
 
 def _constant(content: bytes, media: str) -> Callable[[], Response]:

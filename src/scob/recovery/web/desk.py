@@ -1,16 +1,16 @@
-"""What the review page asks and says, as plain data: the queue, one suggestion, what changed, a decision."""
+"""The data behind the review page: the queue, one suggestion, new decisions, taking a decision."""
 
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from scob.recovery import decisions as store
-from scob.recovery.suggestion import Pair, Queue
+from scob.recovery import decisions
+from scob.recovery.suggestion import RECOVERED, Pair, Queue
 
 
 class Refused(Exception):
-    """A request that is answered with a status and one sentence."""
+    """A request that is refused with a status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -18,17 +18,17 @@ class Refused(Exception):
 
 
 class Desk:
-    """What the routes ask of the queue and the log, as plain data."""
+    """Answers the routes from the queue and the log, as plain data."""
 
-    def __init__(self, queue: Queue, log: store.DecisionLog) -> None:
+    def __init__(self, queue: Queue, log: decisions.DecisionLog) -> None:
         self.queue = queue
         self.log = log
         self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
         self.image_number = {image: i for i, image in enumerate(queue.images)}
-        self.written: tuple[int, store.Decision | None] | None = None
+        self.written: tuple[int, decisions.Decision | None] | None = None
 
     def overview(self) -> dict[str, Any]:
-        """All suggestions in columns, small enough to send whole: the page filters by itself."""
+        """All suggestions in columns, small enough to send at once: the page does the filtering."""
         self.log.refresh()
         suggestions = self.queue.suggestions
         classes = sorted({s.label for s in suggestions}, key=lambda name: (name.casefold(), name))
@@ -38,7 +38,7 @@ class Desk:
         return {
             "queue": self.queue.fingerprint,
             "home": hashlib.sha256(str(home).encode(errors="replace")).hexdigest()[:12],
-            "folder": home.parent.name if home.name == "recovered" else home.name,
+            "folder": home.parent.name if home.name == RECOVERED else home.name,
             "seen": len(self.log.lines),
             "classes": classes,
             "class": [position[s.label] for s in suggestions],
@@ -50,22 +50,22 @@ class Desk:
 
     def details(self, index: int) -> dict[str, Any]:
         """One suggestion with its evidence."""
-        one = self.queue.suggestions[index]
+        suggestion = self.queue.suggestions[index]
         return {
-            "image": one.image,
-            "class": one.label,
-            "score": one.score,
-            "estimate": one.estimate,
-            "mask": one.mask is not None,
-            "box": one.box,
-            "observed": one.observed,
+            "image": suggestion.image,
+            "class": suggestion.label,
+            "score": suggestion.score,
+            "estimate": suggestion.estimate,
+            "mask": suggestion.mask is not None,
+            "box": suggestion.box,
+            "observed": suggestion.observed,
             "nearest": [
-                {"image": name, "number": self.image_number[name], "score": score} for name, score in one.nearest
+                {"image": name, "number": self.image_number[name], "score": score} for name, score in suggestion.nearest
             ],
         }
 
     def changes(self, since: int) -> dict[str, Any]:
-        """Decisions after the first `since` lines of the log; `reset` where that log is gone."""
+        """Decisions after the first `since` lines of the log; `reset` if the log has been replaced."""
         self.log.refresh()
         lines = self.log.lines
         seen = len(lines)
@@ -78,23 +78,23 @@ class Desk:
         return {"queue": self.queue.fingerprint, "seen": seen, "reset": reset, "changes": new}
 
     def decide(self, body: bytes) -> dict[str, Any]:
-        """Write a decision down. One made before the pair's latest but sent after it does not count."""
+        """Record a decision. One made before the pair's latest decision, but arriving after it, does not count."""
         pair, answer, session, order, age = _read_decision(body)
         if pair not in self.number:
             raise Refused(404, "this image and class are not in the queue")
         with self.log.held():
             latest = self.log.latest.get(pair)
-            before = latest.decision if latest is not None and latest.decision != store.UNDO else None
-            made = datetime.now(UTC) - timedelta(seconds=age)
+            before = latest.decision if latest is not None and latest.decision != decisions.UNDO else None
+            made_at = datetime.now(UTC) - timedelta(seconds=age)
             late = latest is not None and (
-                latest.order > order if latest.session == session else _time(latest.time) > made
+                latest.order > order if latest.session == session else _time(latest.time) > made_at
             )
-            wanted = None if answer == store.UNDO else answer
+            wanted = None if answer == decisions.UNDO else answer
             repeated = latest is not None and (latest.session, latest.order) == (session, order)
-            # What changes nothing is written too, for its order: an earlier decision may still be on its way.
+            # Decisions that change nothing are recorded too, for their order: an earlier one may still arrive.
             if not late and (wanted != before or (order and not repeated)):
-                stamp = made.isoformat(timespec="milliseconds")
-                self.log.append(store.Decision(*pair, answer, stamp, session, order))
+                stamp = made_at.isoformat(timespec="milliseconds")
+                self.log.append(decisions.Decision(*pair, answer, stamp, session, order))
             return {
                 "applied": not late,
                 "decision": before if late else wanted,
@@ -104,13 +104,13 @@ class Desk:
             }
 
     def write(self) -> None:
-        """Bring `reviewed.csv` up to the log."""
+        """Bring `reviewed.csv` up to date with the log."""
         self.log.refresh()
         seen = len(self.log.lines)
-        stands = seen, self.log.lines[-1] if seen else None  # another log may be as long
-        if stands != self.written and (seen or (self.queue.folder / store.REVIEWED).exists()):
-            store.write_reviewed(self.log)
-        self.written = stands
+        state = seen, self.log.lines[-1] if seen else None  # another log may have the same length
+        if state != self.written and (seen or (self.queue.folder / decisions.REVIEWED).exists()):
+            decisions.write_reviewed(self.log)
+        self.written = state
 
 
 def _read_decision(body: bytes) -> tuple[Pair, str, str, int, float]:
@@ -118,14 +118,14 @@ def _read_decision(body: bytes) -> tuple[Pair, str, str, int, float]:
         row = json.loads(body)
         pair = row["image"], row["class"]
         answer, session, age = row["decision"], row.get("session", ""), row.get("age", 0)
-        if not all(isinstance(text, str) for text in (*pair, answer, session)) or answer not in store.ANSWERS:
+        if not all(isinstance(text, str) for text in (*pair, answer, session)) or answer not in decisions.ANSWERS:
             raise ValueError
         order = int(row.get("order", 0))
         if float(age) != float(age) or len(session) > 64 or not 0 <= order < 2**63:
             raise ValueError
         age = min(max(0.0, float(age)), 366 * 86400.0)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise Refused(422, "a decision names image, class and one of accept, reject, skip, undo") from None
+        raise Refused(422, "a decision needs image, class, and one of accept, reject, skip, undo") from None
     return pair, answer, session, order, age
 
 

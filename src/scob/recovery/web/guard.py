@@ -1,4 +1,4 @@
-"""Who may ask the review server, and for what: by host name, token, origin and method, before any route."""
+"""Access control of the review server, before any route: host name, token, origin, method."""
 
 import contextlib
 import hmac
@@ -20,11 +20,11 @@ ASK_FOR_TOKEN = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>
 <main class="gate"><h1>Scob review</h1><form action="/" method="get"><label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="off" autofocus required>
 <button class="answer" type="submit">Open</button></form>
-<p>It was given to <code>scob review --token</code>.</p></main></html>"""
+<p>Enter the token that <code>scob review --token</code> was started with.</p></main></html>"""
 
 
 class Guard:
-    """Middleware for a server bound to `host`; with a token, pages keep it in the cookie of that name."""
+    """Middleware for a server bound to `host`; the page keeps the token, if there is one, in `cookie`."""
 
     def __init__(self, host: str, token: str | None, cookie: str) -> None:
         self.host, self.token, self.cookie = host, token, cookie
@@ -36,20 +36,20 @@ class Guard:
             return secured(sentence(refusal.status, str(refusal)))
 
     def admit(self, request: Request) -> Response | None:
-        """None where the request may go on, a response where the answer is known; refuses the rest."""
+        """None if the request may pass, a response if the answer is already known; otherwise raises `Refused`."""
         page = request.url.path == "/" and request.method == "GET"
         check_host(request, self.host)
         if self.token is not None and not knows(request, self.token, self.cookie):
             if page:
                 return Response(ASK_FOR_TOKEN, 401, media_type="text/html")
-            if request.url.path != "/review.css":  # the page that asks for the token may look like one
-                raise Refused(401, "a token is needed: open the page with ?token=...")
+            if request.url.path != "/review.css":  # the page that asks for the token uses it
+                raise Refused(401, "this server needs a token: open the page with ?token=...")
         if request.method != "GET" and (request.method, request.url.path) != ("POST", TAKES_DECISIONS):
-            raise Refused(405, "this server takes decisions and nothing else")
+            raise Refused(405, "this server accepts decisions and nothing else")
         if request.method == "POST":
             check_origin(request)
         if self.token is not None and page and "token" in request.query_params:
-            # Out of the address bar and the history, into a cookie that scripts cannot read.
+            # Move the token from the address bar and the history into a cookie that scripts cannot read.
             response = RedirectResponse("/", 303)
             response.set_cookie(self.cookie, self.token, httponly=True, samesite="lax", path="/")
             return response
@@ -57,7 +57,7 @@ class Guard:
 
 
 def check_host(request: Request, bound: str) -> None:
-    """Only names that mean this server: a page whose name was pointed at us (DNS rebinding) has another."""
+    """Accept only names of this server: a site whose name was pointed at us (DNS rebinding) has another one."""
     try:
         name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     except ValueError:
@@ -71,16 +71,16 @@ def check_host(request: Request, bound: str) -> None:
         own = socket.gethostname().lower()
         if name in (own, own.partition(".")[0], f"{own.partition('.')[0]}.local", bound.lower()):
             return
-    raise Refused(403, "this server is not known by that name")
+    raise Refused(403, "this server does not have that name")
 
 
 def check_origin(request: Request) -> None:
-    """A page of another site may not decide (CSRF); programs that are no browsers send no origin."""
+    """Pages of other sites may not decide (CSRF); programs other than browsers send no origin."""
     origin = request.headers.get("origin")
     own = [f"{scheme}://{request.headers.get('host', '').lower()}" for scheme in ("http", "https")]
     site = request.headers.get("sec-fetch-site", "same-origin")
     if site not in ("same-origin", "none") or (origin is not None and origin.lower() not in own):
-        raise Refused(403, "decisions are taken from the review page only")
+        raise Refused(403, "decisions are accepted from the review page only")
 
 
 def knows(request: Request, token: str, cookie: str) -> bool:

@@ -1,4 +1,4 @@
-"""Bytes a browser can show: an image at a bounded size, and a mask as a spotlight to lay over it."""
+"""Pictures for the browser: an image at a limited size, and a mask as a spotlight over it."""
 
 import io
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str
             kind = image.format
             upright = image.getexif().get(0x0112, 1) == 1
             if upright and kind in ("PNG", "JPEG") and max(image.size) <= side:
-                image.load()  # a broken file must not reach the page as a picture
+                image.load()  # raises for a broken file, which must not be sent as a picture
                 return path.read_bytes(), f"image/{kind.lower()}"
             image.draft("RGB", (side, side))
             shown = ImageOps.exif_transpose(image)
@@ -41,9 +41,9 @@ def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str
             if "A" in shown.getbands() or "transparency" in shown.info:
                 layer = shown.convert("RGBA")
                 shown = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-            held = io.BytesIO()
-            shown.convert("RGB").save(held, "JPEG", quality=88)
-            return held.getvalue(), "image/jpeg"
+            content = io.BytesIO()
+            shown.convert("RGB").save(content, "JPEG", quality=88)
+            return content.getvalue(), "image/jpeg"
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise UserError(f"{path} is not an image that can be read: {error}") from error
 
@@ -51,8 +51,8 @@ def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str
 def decode_mask(mask: Mapping[str, Any]) -> NDArray[np.bool_]:
     """COCO RLE, compressed text or plain list, to (H, W).
 
-    pycocotools reads past its buffer (and takes the process down) when the text is damaged, so a file that a
-    person may have edited is decoded here, with every run checked.
+    On damaged text pycocotools reads past its buffer and crashes the process. A person may have edited the file, so it
+    is decoded here, with every run checked.
     """
     try:
         height, width = (int(side) for side in mask["size"])
@@ -69,7 +69,7 @@ def decode_mask(mask: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 def _runs(text: bytes) -> list[int]:
-    """COCO's text: 5 bits a character, from 48 on; after three runs, the change from the last but one."""
+    """COCO's text: 5 bits per character, offset 48; after three runs, differences from the run before the last."""
     runs: list[int] = []
     value = shift = 0
     for character in text:
@@ -90,16 +90,16 @@ def _runs(text: bytes) -> list[int]:
 
 
 def spotlight(mask: Mapping[str, Any], ratio: float = 1.0, side: int = 640) -> bytes:
-    """A PNG to lay over the image: dark where the mask is not, clear where it is, with an outline.
+    """A PNG to show over the image: clear inside the mask, dark outside, with an outline.
 
-    Masks are coarse (28 x 28 cells): scaled smoothly before the edge is drawn, they follow the object.
-    `ratio` is the image's width over its height, so that the outline is equally thick all round.
+    Masks are coarse (28 x 28 cells): they are scaled smoothly before the outline is drawn, so that it follows the
+    object. `ratio` is the image's width over its height, so that the outline is equally thick everywhere.
     """
     size = (side, max(1, round(side / ratio))) if ratio >= 1 else (max(1, round(side * ratio)), side)
     cells = Image.fromarray(decode_mask(mask).astype(np.uint8) * 255)
     soft = cells.resize(size, Image.Resampling.BILINEAR)
     soft = soft.filter(ImageFilter.GaussianBlur(0.7 * side / max(cells.size)))
-    level = max(1.0, float(np.asarray(soft).max()) / 2)  # half the peak: a mask of one cell does not vanish
+    level = max(1.0, float(np.asarray(soft).max()) / 2)  # half the peak, so that a mask of one cell does not vanish
     inside = soft.point([0 if grey < level else 255 for grey in range(256)])
     inside = inside.filter(ImageFilter.GaussianBlur(0.8))
     edge = np.asarray(inside.filter(ImageFilter.MaxFilter(5)), np.float32) - np.asarray(
@@ -109,6 +109,6 @@ def spotlight(mask: Mapping[str, Any], ratio: float = 1.0, side: int = 640) -> b
     line = (edge / 255).clip(0, 1)[..., None]
     colour = np.array([10, 12, 18], np.float32) * (1 - line) + np.array(OUTLINE, np.float32) * line
     alpha = np.maximum(0.6 * outside, line[..., 0]) * 255
-    held = io.BytesIO()
-    Image.fromarray(np.dstack([colour, alpha]).round().astype(np.uint8), "RGBA").save(held, "PNG")
-    return held.getvalue()
+    content = io.BytesIO()
+    Image.fromarray(np.dstack([colour, alpha]).round().astype(np.uint8), "RGBA").save(content, "PNG")
+    return content.getvalue()

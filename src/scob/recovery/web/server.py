@@ -1,6 +1,6 @@
 """`serve`: the review page of a run at an address of this machine, until interrupted.
 
-Nothing can be uploaded and no address holds a path. Other machines come in only with a token.
+Nothing can be uploaded, and no address contains a file path. Other machines need a token.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scob.errors import UserError
-from scob.recovery import decisions as store
+from scob.recovery import decisions
 from scob.recovery.suggestion import recovered_folder
 
 DEFAULT_PORT = 8642
@@ -25,7 +25,7 @@ def serve(
     token: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> Path:
-    """Serve the page until interrupted; `ready` is told its address. Returns the path of `reviewed.csv`."""
+    """Serve the page until interrupted; calls `ready` with its address. Returns the path of `reviewed.csv`."""
     try:
         import uvicorn
 
@@ -44,26 +44,26 @@ def serve(
         )
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
-    return store.write_reviewed(store.DecisionLog(folder))
+    return decisions.write_reviewed(decisions.DecisionLog(folder))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address means this machine alone."""
+    """Whether a name or address can be reached from this machine only."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
 
 
 def check_address(host: str, token: str | None) -> None:
-    """Other machines may come in only with a token worth the name."""
+    """Check that other machines need a token, and that the token is long enough."""
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise UserError(f"the token must be at least {SHORTEST_TOKEN} plain characters long")
     if token is None and not is_loopback(host):
-        raise UserError(f"{host} lets other machines in: give a secret with --token, or leave out --host")
+        raise UserError(f"{host} can be reached from other machines: set a secret with --token, or leave out --host")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; a port in use, a name nobody knows and a forbidden port are sentences."""
+    """A listening socket; a UserError if the port is in use or forbidden, or the name is unknown."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -85,7 +85,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """The page's address, as a person types it."""
+    """The page's address for a browser."""
     host, port = listening.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = socket.gethostname()

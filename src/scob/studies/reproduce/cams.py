@@ -8,10 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scob.algorithm.cam import Maps, explain_classes, masks_of
+from scob.algorithm.cam import Maps
 from scob.data.feed import Feed, FeedOptions
 from scob.data.split import ObjectMasks, Split
 from scob.errors import UserError
+from scob.inference.class_maps import MapSettings, class_maps
 from scob.labels import PRESENT
 from scob.model.heads import Grids, Keep
 from scob.studies.reproduce import variants
@@ -25,7 +26,7 @@ from scob.training.run_data import Data
 from scob.training.scoring import model_source, row_batches
 
 
-def class_maps(
+def maps_of_rows(
     outcome: Outcome, split: Split, rows: NDArray[np.int64], classes: NDArray[np.int64], device: torch.device
 ) -> tuple[Maps, Keep]:
     """Activation maps and masks of one class per image, at both stages, on the CPU.
@@ -36,19 +37,19 @@ def class_maps(
     network, card = load_network(outcome.run.model, device)
     source = model_source(network, card, device)
     s = outcome.config.scob
-    heat: tuple[list[Tensor], list[Tensor]] = ([], [])
+    settings = MapSettings(s.cam, s.cam_source, s.cam_window, s.gamma_cam)
+    parts: list[tuple[Tensor, ...]] = []
     workers = outcome.config.data.workers
     with Feed(split, card.size, device, FeedOptions(workers)) as feed:
         batches = list(row_batches(len(rows), 32))
         for batch, images in zip(batches, feed.iterate(rows[b] for b in batches), strict=True):
-            views = source.views.normalise(images)
-            wanted = torch.from_numpy(classes[batch]).to(device)
-            for maps_of_stage, maps_of_batch in zip(
-                heat, explain_classes(network, views, wanted, s.cam, s.cam_source), strict=True
-            ):
-                maps_of_stage.append(maps_of_batch.cpu())
-    maps = torch.cat(heat[0]), torch.cat(heat[1])
-    return maps, masks_of(maps, s.cam_window, s.gamma_cam)
+            with torch.no_grad():
+                features = network.backbone(source.views.normalise(images))
+            pairs = torch.arange(len(batch), device=device), torch.from_numpy(classes[batch]).to(device)
+            maps = class_maps(network, features, *pairs, settings)
+            parts.append(tuple(part.cpu() for part in (*maps.maps, *maps.masks)))
+    third, fourth, third_mask, fourth_mask = (torch.cat(stage) for stage in zip(*parts, strict=True))
+    return (third, fourth), (third_mask, fourth_mask)
 
 
 def observed_class(data: Data) -> NDArray[np.int64]:
@@ -101,7 +102,7 @@ def segmented_images(data: Data, grids: Grids) -> SegmentedImages:
 
 def measure(outcome: Outcome, data: Data, images: SegmentedImages, device: torch.device) -> list[Detection]:
     """Precision, recall and F1 at both stages."""
-    _, masks = class_maps(outcome, data.train, images.rows, images.labels, device)
+    _, masks = maps_of_rows(outcome, data.train, images.rows, images.labels, device)
     return [mask_metrics(m, t, v) for m, t, v in zip(masks, images.truth, images.void, strict=True)]
 
 

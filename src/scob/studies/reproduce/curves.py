@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scob.inference import plots
-from scob.studies.reproduce import variants
+from scob.studies.reproduce import figures, variants
 from scob.studies.reproduce.lab import Lab, Outcome, Work
 from scob.studies.reproduce.paper import paper_figure, paper_table
 from scob.studies.reproduce.report import (
@@ -58,7 +58,7 @@ def _figure(work: Work, lab: Lab, name: str, stem: str, values: tuple[float, ...
     points = {value: [o.mAP for o in outcomes] for value, outcomes in runs.items()}
     paper_data = lab.id if lab.id in paper.data else paper.data[0]
     printed = paper_table("table-main").value("scob", paper_data)
-    figure = plots.setting_lines(
+    figure = figures.setting_lines(
         {"Scob": points}, LABELS[name],
         levels={key: value for key, value in ends.items() if value is not None},
         paper_chosen=paper.chosen,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from scob.config import merge
 from scob.inference import plots
-from scob.studies.reproduce import variants
+from scob.studies.reproduce import figures, variants
 from scob.studies.reproduce.lab import Outcome, Work
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
@@ -76,5 +76,5 @@ def fig_distribution(work: Work) -> list[Path]:
         if lab.reports:
             used[f"mAP of {name}"] = f"{outcome.mAP:.1f}"
     report = Report("fig-distribution", paper.title, columns, tuple(rows), paper.claim_notes, used)
-    figure = plots.distribution_maps(shares, title)
+    figure = figures.distribution_maps(shares, title)
     return [*plots.save_figure(figure, work.out / "fig-distribution"), *write_report(report, work.out)]

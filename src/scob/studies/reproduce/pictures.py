@@ -14,8 +14,8 @@ from scob.draws import mix, seed_key
 from scob.errors import UserError
 from scob.inference import plots
 from scob.labels import PRESENT
-from scob.studies.reproduce import variants
-from scob.studies.reproduce.cams import class_maps
+from scob.studies.reproduce import figures, variants
+from scob.studies.reproduce.cams import maps_of_rows
 from scob.studies.reproduce.lab import Lab, Outcome, Work
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
@@ -69,7 +69,7 @@ def pictures(
     """The image of each object with everything outside the object's mask dimmed, (SIDE, SIDE, 3)."""
     rows = np.array([shown.row for shown in objects], dtype=np.int64)
     labels = np.array([shown.label for shown in objects], dtype=np.int64)
-    _, masks = class_maps(outcome, split, rows, labels, device)
+    _, masks = maps_of_rows(outcome, split, rows, labels, device)
     return [dim(split.images.load(shown.row, SIDE), mask) for shown, mask in zip(objects, masks[0], strict=True)]
 
 
@@ -107,7 +107,7 @@ def fig_masks(work: Work) -> list[Path]:
     images = [split.images.load(shown.row, SIDE) for shown in objects]
     names = [split.labels.classes[shown.label] for shown in objects]
     rows = [list(line) for line in zip(images, *columns, strict=True)]
-    figure = plots.picture_grid(rows, ["image", "Scob", "Scob without contrast"], names)
+    figure = figures.picture_grid(rows, ["image", "Scob", "Scob without contrast"], names)
     return _write(work, "fig-masks", figure, split, objects, runs)
 
 
@@ -145,7 +145,7 @@ def fig_class_masks(work: Work) -> list[Path]:
     sizes = ("large", "small") if split.masks is not None else ("one", "another")
     titles = [sizes[0], "Scob", sizes[1], "Scob", "with others", "Scob"]
     names = [split.labels.classes[group[0].label] for group in groups]
-    figure = plots.picture_grid(rows, titles, names)
+    figure = figures.picture_grid(rows, titles, names)
     return _write(work, "fig-class-masks", figure, split, objects, [run])
 
 

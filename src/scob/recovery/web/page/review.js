@@ -1,5 +1,5 @@
-// The review page. Every name is shown through textContent; decisions go to the server one by one, in order,
-// and are kept in this browser until the server has them on its disk.
+// The review page. Names are always shown through textContent. Decisions go to the server one by one, in order, and are
+// kept in this browser until the server has written them to disk.
 
 const $ = (id) => document.getElementById(id);
 const SESSION = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
@@ -8,18 +8,18 @@ const SIGN = { accept: "✓", reject: "✕", skip: "–" };
 const KEPT = "scob-review-kept:";
 const percent = (share) => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
 
-let queue = null; // columns of all suggestions, as the server sent them
+let queue = null; // all suggestions in columns, as the server sent them
 let view = []; // the numbers of those that matched the filters when they were last set
-let current = -1; // the number of the suggestion on show
-let seen = 0; // lines of the log this page has taken in
-let moves = 0; // grows with every decision, so that an older poll is not believed
+let current = -1; // the number of the suggestion being shown
+let seen = 0; // lines of the log this page has read
+let moves = 0; // grows with every decision, so that the answer of an older poll is ignored
 let byOthers = new Set(); // numbers last decided by another tab or person
 let evidence = new Map(); // number -> promise of its details
 let rows = new Map(); // number -> its entry in the list
 let pictureTries = 0;
-let lastMade = 0; // when this page last decided, by its own clock
+let lastMade = 0; // time of the last decision on this page, by its own clock
 
-// ---- Storage: of this browser (decisions on their way) and of this tab (undo, filters) --------------------------
+// ---- Storage: of this browser (decisions not sent yet) and of this tab (undo, filters) ---------------------------
 
 const memory = new Map();
 const box = (storage) => ({
@@ -35,9 +35,9 @@ const box = (storage) => ({
 const browser = box(() => localStorage);
 const tab = box(() => sessionStorage);
 const parsed = (text, otherwise) => { try { return JSON.parse(text) ?? otherwise; } catch { return otherwise; } };
-const ended = parsed(tab.get("scob-review-ended"), []); // the sessions of this tab before it was reloaded
+const ended = parsed(tab.get("scob-review-ended"), []); // sessions of this tab before it was reloaded
 const mine = (session) => session === SESSION || ended.includes(session);
-const historyKey = () => `scob-review-history:${queue.home}`; // another run may be reviewed in this tab later
+const historyKey = () => `scob-review-history:${queue.home}`; // the same tab may review another run later
 const history = () => parsed(tab.get(historyKey()), []);
 const keepHistory = (past) => tab.set(historyKey(), JSON.stringify(past.slice(-1000)));
 const keptKey = (number) => `${KEPT}${queue.home}:${JSON.stringify([nameOf(number), classOf(number)])}`;
@@ -55,14 +55,14 @@ function numberOf(image, label) {
 async function ask(address, options) {
   const response = await fetch(address, { cache: "no-store", ...options });
   if (response.ok) return response.json();
-  const said = await response.json().catch(() => ({}));
-  throw Object.assign(new Error(said.error || `the server answered ${response.status}`), { status: response.status });
+  const body = await response.json().catch(() => ({}));
+  throw Object.assign(new Error(body.error || `the server answered ${response.status}`), { status: response.status });
 }
 
 let sending = null;
 let trouble = null;
 
-/** Send what is kept, oldest first; one at a time, so that the log has the order in which a person decided. */
+/** Send what is kept, oldest first, one at a time, so that the log has the order of the decisions. */
 function send() {
   sending ??= sendAll().finally(() => { sending = null; showSaved(); });
   return sending;
@@ -72,7 +72,7 @@ async function sendAll() {
   for (;;) {
     const waiting = keptKeys().map((key) => [key, parsed(browser.get(key), null)]).filter(([, kept]) => kept);
     if (!waiting.length) {
-      if (trouble?.status) reachable(); // it had refused to write; there is nothing left to write
+      if (trouble?.status) reachable(); // the server could not write; now there is nothing left to write
       return;
     }
     waiting.sort(([, a], [, b]) => a.made - b.made);
@@ -87,7 +87,7 @@ async function sendAll() {
         }),
       });
     } catch (error) {
-      if (error.status === 404 || error.status === 422) { // nothing to wait for: the suggestion is gone
+      if (error.status === 404 || error.status === 422) { // do not try again: the suggestion is gone
         browser.drop(key);
         say(`“${kept.class}” in ${kept.image} is no longer in the queue.`);
         continue;
@@ -100,7 +100,7 @@ async function sendAll() {
   }
 }
 
-/** What the server made of a decision: another tab may have decided the same pair. */
+/** Show the server's answer to a decision: another tab may have decided the same pair. */
 function settle(kept, answer) {
   const number = numberOf(kept.image, kept.class);
   if (number < 0 || browser.get(keptKey(number))) return;
@@ -111,14 +111,14 @@ function settle(kept, answer) {
     mark(number, answer.decision);
     if (other) say(`Another tab decided “${kept.class}” in ${kept.image} later: ${PAST[answer.decision] ?? "undecided"}.`);
   } else if (other && mine(kept.session) && answer.previous && answer.previous !== answer.decision && answer.previous !== kept.before) {
-    say(`This replaces “${PAST[answer.previous]}”, decided in another tab.`);
+    say(`This replaces “${PAST[answer.previous]}” from another tab.`);
   }
 }
 
 function unreachable(error) {
   trouble = error;
   const kept = keptKeys().length;
-  const some = kept ? ` ${kept} decision${kept > 1 ? "s are" : " is"} kept in this browser and will be sent when it is back.` : "";
+  const some = kept ? ` ${kept} decision${kept > 1 ? "s are" : " is"} kept in this browser and will be sent when the server is back.` : "";
   $("banner").textContent = error.status
     ? `Not saved: ${error.message}.${some}`
     : `The review server is not reachable: start scob review again.${some}`;
@@ -130,7 +130,7 @@ function reachable() {
   if (!trouble) return;
   trouble = null;
   $("banner").hidden = true;
-  pictureTries += 1; // pictures that failed meanwhile are asked for again
+  pictureTries += 1; // load pictures that failed meanwhile again
   evidence.clear();
   rows.clear();
   if (current >= 0) show(current);
@@ -144,7 +144,7 @@ async function poll() {
     if (!trouble?.status) reachable();
     if (news.queue !== queue.queue || news.reset) return load();
     await send();
-    if (before !== moves) return; // it may be older than what this page did meanwhile; the next one will tell
+    if (before !== moves) return; // it may be older than a decision made here meanwhile; wait for the next poll
     seen = news.seen;
     for (const [number, decision, session] of news.changes) hear(number, decision === "undo" ? null : decision, session);
   } catch (error) {
@@ -179,7 +179,7 @@ async function load() {
     byOthers = new Set();
     evidence = new Map();
     rows = new Map();
-    for (const key of keptKeys()) { // decided before, not yet on the server's disk
+    for (const key of keptKeys()) { // decisions that the server does not have yet
       const kept = parsed(browser.get(key), null);
       const number = kept ? numberOf(kept.image, kept.class) : -1;
       if (number >= 0) queue.decision[number] = kept.decision === "undo" ? null : kept.decision;
@@ -190,7 +190,7 @@ async function load() {
     current = held ? numberOf(...held) : -1;
     showSaved();
     filter();
-    if (again) say("The suggestions were read again.");
+    if (again) say("The suggestions have been reloaded.");
     if (!trouble?.status) reachable();
     send();
   } catch (error) {
@@ -221,14 +221,14 @@ function undo() {
   const number = numberOf(image, label);
   if (number < 0) return undo();
   write(number, before ?? "undo", queue.decision[number]);
-  say(`Undone: “${label}” in ${image} is ${before ? `${PAST[before]} again` : "to decide"}.`);
+  say(`Undone: “${label}” in ${image} is ${before ? `${PAST[before]} again` : "undecided again"}.`);
   show(number);
 }
 
 function write(number, decision, before) {
   moves += 1;
   byOthers.delete(number);
-  lastMade = Math.max(Date.now(), lastMade + 1); // two decisions of one moment keep their order
+  lastMade = Math.max(Date.now(), lastMade + 1); // two decisions in the same millisecond keep their order
   const kept = { image: nameOf(number), class: classOf(number), decision, before, session: SESSION, made: lastMade };
   browser.set(keptKey(number), JSON.stringify(kept));
   mark(number, decision === "undo" ? null : decision);
@@ -243,7 +243,7 @@ function mark(number, decision) {
   if (number === current) showBadge();
 }
 
-/** On to the next undecided one, from the top again after the last. */
+/** Go to the next undecided suggestion; after the last one, start from the top. */
 function advance(from) {
   const start = view.indexOf(from) + 1;
   const status = $("status").value;
@@ -253,7 +253,7 @@ function advance(from) {
     : queue.decision[number] === "skip" && !justSkipped.has(number));
   return show(view.slice(start).find(waits) ?? view.slice(0, start).find(waits) ?? -1);
 }
-const justSkipped = new Set(); // skipped once more while going through the skipped ones
+const justSkipped = new Set(); // skipped again while going through the skipped ones
 
 function step(by) {
   if (!view.length) return;
@@ -338,7 +338,7 @@ function dress(row, number) {
   const badge = button.lastChild;
   const decision = queue.decision[number];
   button.setAttribute("aria-current", String(number === current));
-  button.setAttribute("aria-label", `${classOf(number)}, ${percent(queue.confidence[number])}, ${nameOf(number)}, ${PAST[decision] ?? "to decide"}`);
+  button.setAttribute("aria-label", `${classOf(number)}, ${percent(queue.confidence[number])}, ${nameOf(number)}, ${PAST[decision] ?? "undecided"}`);
   badge.dataset.decision = decision ?? "";
   badge.textContent = SIGN[decision] ?? "";
 }
@@ -370,10 +370,10 @@ function show(number) {
   $("image-name").textContent = nameOf(number);
   $("confidence").textContent = percent(queue.confidence[number]);
   $("meter").style.width = percent(queue.confidence[number]);
-  $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: show where ${classOf(number)} was seen`);
+  $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: show where the model sees ${classOf(number)}`);
   const source = picture("image", queue.image[number]);
   if ($("image").getAttribute("src") !== source) {
-    $("image").classList.add("loading"); // never the last image under the next name
+    $("image").classList.add("loading"); // never show the last image under the next name
     $("image").src = source;
     $("frame").hidden = false;
     $("broken").hidden = true;
@@ -413,7 +413,7 @@ async function showEvidence(number) {
     item.appendChild(document.createElement("small")).textContent = near.score.toFixed(2);
     return item;
   }));
-  if (one.box && !one.mask) { // the mask's outline says more
+  if (one.box && !one.mask) { // the mask's outline is better
     const [left, top, right, bottom] = one.box;
     Object.assign($("box").style, {
       left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top),
@@ -428,7 +428,7 @@ async function showEvidence(number) {
   }
 }
 
-/** The mask needs the image's shape, and the image the mask's number: whichever comes last calls. */
+/** Called when the image has loaded and when the evidence has arrived: the mask needs both. */
 function showMask() {
   const image = $("image");
   if (!image.complete || !image.naturalWidth) return;
@@ -453,10 +453,10 @@ function showEmpty() {
   const left = queue.decision.filter((d) => !d).length;
   const filtered = $("class").value || $("least").valueAsNumber > 0 || $("status").value !== "open";
   const [title, text] = !queue.class.length
-    ? ["Nothing to review", "No missing label was suggested."]
+    ? ["Nothing to review", "No missing labels were suggested."]
     : !left
-      ? ["All decided", "Every suggestion has an answer. They are in reviewed.csv; bring them back with scob recover --import."]
-      : ["Nothing left here", `No suggestion is left under these filters; ${left} more wait elsewhere.`];
+      ? ["All decided", "Every suggestion has an answer. Your answers are in reviewed.csv: import them with scob recover --import."]
+      : ["Nothing left here", `No suggestions match these filters. Undecided in total: ${left}.`];
   $("empty-title").textContent = title;
   $("empty-text").textContent = text;
   $("show-skipped").hidden = !skipped || $("status").value === "skip";
@@ -528,7 +528,7 @@ document.addEventListener("keydown", (event) => {
   if (where === "SELECT" || (where === "INPUT" && key.startsWith("arrow"))) return;
   const once = { a: () => decide("accept"), r: () => decide("reject"), s: skip, u: undo, m: pin };
   const again = { arrowright: () => step(1), arrowdown: () => step(1), arrowleft: () => step(-1), arrowup: () => step(-1) };
-  const act = again[key] ?? (event.repeat ? null : once[key]); // a key held down decides once
+  const act = again[key] ?? (event.repeat ? null : once[key]); // a key that is held down decides once
   if (!act) return;
   event.preventDefault();
   act();

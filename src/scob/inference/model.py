@@ -1,0 +1,138 @@
+"""A trained model in use, and the one way to open it: a model folder, a run folder, or an exported ONNX file.
+
+torch is imported only when a torch model is opened, so predicting with ONNX starts without it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.data.progress import Progress
+from scob.errors import UserError
+from scob.inference.decoding import Pixels, as_list
+from scob.inference.predictions import Naming, Prediction
+from scob.training.find_model import find_model
+
+if TYPE_CHECKING:
+    import torch
+
+    from scob.inference.class_maps import MapSettings
+    from scob.inference.decoding import Picture
+    from scob.inference.explain import Explanation
+    from scob.model.network import Network
+    from scob.training.model_folder import ModelCard
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a model is run: images per batch, the device (auto, cpu, cuda, cuda:1, mps), and who hears of progress."""
+
+    batch: int = 16
+    device: str = "auto"
+    progress: Progress | None = None
+
+
+class Scorer(Protocol):
+    """Anything that scores images: squash-resized pixels (B, S, S, 3) uint8 in, probabilities (B, L) out."""
+
+    classes: tuple[str, ...]
+    size: int
+    thresholds: NDArray[np.float32]
+
+    def scores(self, pixels: Pixels) -> NDArray[np.float32]: ...
+
+
+class Scob:
+    """A trained model on a device.
+
+    >>> model = Scob.from_pretrained("runs/photos")  # doctest: +SKIP
+    >>> model.predict(["beach.jpg"])[0].labels  # doctest: +SKIP
+    ('person', 'dog')
+    """
+
+    def __init__(self, network: "Network", card: "ModelCard", device: "torch.device") -> None:
+        self.network, self.card, self.device = network, card, device
+        self.classes, self.size = card.classes, card.size
+        self.thresholds = np.array(card.thresholds, np.float32)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, device: str = "auto") -> "Scob":
+        """Load a model folder, or the model of a finished run folder."""
+        import torch
+
+        from scob.parallel import choose_device
+        from scob.training.model_folder import load_network
+
+        model = find_model(folder)
+        if model.is_onnx:
+            raise UserError(
+                f"{model.path} is an ONNX file, which can only predict: give the model folder it was exported from"
+            )
+        torch_device = choose_device(device)
+        network, card = load_network(model.path, torch_device)
+        if torch_device.type in ("cpu", "cuda"):
+            network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return cls(network, card, torch_device)
+
+    def prepare(self, pixels: Pixels) -> "torch.Tensor":
+        """(B, S, S, 3) uint8 -> normalised (B, 3, S, S) on the device, channels last."""
+        import torch
+
+        # A (B, S, S, 3) array viewed as (B, 3, S, S) is channels-last already: nothing is copied until the division.
+        planes = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).to(self.device)
+        mean = torch.tensor(self.card.mean, device=self.device).view(1, 3, 1, 1)
+        std = torch.tensor(self.card.std, device=self.device).view(1, 3, 1, 1)
+        return (planes.float() / 255 - mean) / std
+
+    def scores(self, pixels: Pixels) -> NDArray[np.float32]:
+        """(B, S, S, 3) uint8 -> probabilities (B, L)."""
+        import torch
+
+        with torch.inference_mode():
+            probabilities: NDArray[np.float32] = self.network(self.prepare(pixels)).float().sigmoid().cpu().numpy()
+        return probabilities
+
+    def predict(
+        self,
+        images: "Picture | Sequence[Picture]",
+        batch: int = 16,
+        topk: int | None = None,
+        threshold: float | None = None,
+        include_scores: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Prediction]:
+        """Name what is in images: paths, arrays (H, W, 3) uint8 or PIL images. A broken file has an `error`."""
+        from scob.inference.predict import predict_images
+
+        naming = Naming(topk, threshold)
+        return list(predict_images(self, as_list(images), naming, batch, include_scores, progress))
+
+    def explain(
+        self,
+        images: "Picture | Sequence[Picture]",
+        classes: Sequence[str] | None = None,
+        batch: int = 16,
+        topk: int | None = None,
+        threshold: float | None = None,
+        maps: "MapSettings | None" = None,
+    ) -> "list[Explanation]":
+        """Show where the predicted classes, or the given `classes`, are in each image."""
+        from scob.inference.class_maps import MapSettings
+        from scob.inference.explain import explain_images
+
+        naming = classes if classes is not None else Naming(topk, threshold)
+        return list(explain_images(self, as_list(images), naming, maps or MapSettings(), batch))
+
+
+def load_model(path: str | Path, device: str = "auto") -> Scorer:
+    """Open a model: with torch from a model or run folder, without torch from an ONNX file."""
+    model = find_model(path)
+    if model.is_onnx:
+        from scob.inference.onnx.runtime import OnnxModel
+
+        return OnnxModel(model.path, device=device)
+    return Scob.from_pretrained(model.path, device)

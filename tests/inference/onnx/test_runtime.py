@@ -1,0 +1,60 @@
+"""Predicting with an ONNX file: without torch, with any batch size; damaged and foreign files are refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from scob.errors import UserError
+from scob.inference.onnx.export import export
+from scob.inference.onnx.runtime import OnnxModel
+from support.small_model import Small
+
+NO_TORCH = """
+import sys
+from scob.cli import build
+build()(args=sys.argv[1:], standalone_mode=False)
+assert "torch" not in sys.modules, "torch was imported"
+"""
+
+
+def test_predicting_with_onnx_imports_no_torch(exported: Path, small: Small, tmp_path: Path) -> None:
+    words = ["predict", str(exported), str(small.photos), "-o", str(tmp_path / "found.csv")]
+    done = subprocess.run([sys.executable, "-c", NO_TORCH, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "found.csv").read_text().splitlines()) == 25
+
+
+def test_any_batch_size_works(exported: Path) -> None:
+    model = OnnxModel(exported)
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 64, 64, 3), dtype=np.uint8)
+    whole = model.scores(pixels)
+    assert np.allclose(whole, np.concatenate([model.scores(pixels[i : i + 1]) for i in range(7)]), atol=1e-5)
+
+
+def test_a_device_that_onnxruntime_does_not_know_is_refused(small: Small, tmp_path: Path) -> None:
+    export(small.run, tmp_path / "model.onnx")
+    with pytest.raises(UserError, match="does not run on 'foo': use auto, cpu or cuda"):
+        OnnxModel(tmp_path / "model.onnx", device="foo")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "damaged"), (b"not a model", "damaged"), (None, "there is no model")]
+)
+def test_a_damaged_onnx_file_is_an_error(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "model.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        OnnxModel(path)
+
+
+def test_an_onnx_file_of_somebody_else_is_refused(exported: Path, tmp_path: Path) -> None:
+    proto = onnx.load(str(exported))
+    del proto.metadata_props[:]
+    onnx.save(proto, str(tmp_path / "model.onnx"))
+    with pytest.raises(UserError, match="not made by `scob export`"):
+        OnnxModel(tmp_path / "model.onnx")

@@ -1,0 +1,34 @@
+"""The images that suggestions are about, and the files that show them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scob.data.readers import open_split
+from scob.errors import UserError
+from scob.recovery.images import files_to_show, image_paths, unlabelled
+from support.small_model import Small
+
+
+def test_broken_files_are_left_out_and_counted(small: Small, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"x")
+    paths = [str(small.files[0]), str(tmp_path / "bad.png"), str(small.files[1])]
+    split, broken = unlabelled(paths, ("cat", "dog"))
+    assert broken == 1 and split.labels.images == (paths[0], paths[2]) and not split.labels.values.any()
+    assert image_paths(split) == {path: path for path in split.labels.images}
+    (tmp_path / "worse.png").write_bytes(b"")
+    with pytest.raises(UserError, match="none of the 2 images can be read"):
+        unlabelled([paths[1], str(tmp_path / "worse.png")], ("cat",))
+
+
+def test_files_are_shown_where_they_are_and_drawn_images_are_saved(small: Small, tmp_path: Path) -> None:
+    split, _ = unlabelled([str(small.files[0])], ("cat",))
+    assert files_to_show(tmp_path, [str(small.files[0]), "other"], split) == {str(small.files[0]): str(small.files[0])}
+    drawn = open_split("scenes:20x64", "train")
+    assert image_paths(drawn) is None
+    name = drawn.labels.images[3]
+    assert files_to_show(tmp_path, [name, "other"], drawn) == {name: str(tmp_path / "images" / "0000003.png")}
+    with Image.open(tmp_path / "images" / "0000003.png") as picture:
+        assert (np.asarray(picture) == drawn.images.load(3)).all()

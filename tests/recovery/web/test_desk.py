@@ -1,0 +1,77 @@
+"""Taking decisions: the latest one counts, in whichever order they arrive."""
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from scob.recovery import decisions
+from scob.recovery.decisions import Decision, DecisionLog
+from scob.recovery.suggestion import read_queue, recovered_folder
+from scob.recovery.web.desk import Desk
+from support.review_process import decision
+
+
+def test_undo_and_changes(client: TestClient) -> None:
+    for answer in ("accept", "undo", "skip"):
+        client.post("/api/decisions", json=decision(answer=answer))
+    news = client.get("/api/changes?since=1").json()
+    assert news["changes"] == [[0, "undo", "one"], [0, "skip", "one"]] and news["seen"] == 3 and not news["reset"]
+    assert client.get("/api/changes?since=99").json()["reset"]
+    assert client.get("/api/changes?since=x").json()["seen"] == 3
+    assert client.get("/api/queue").json()["decision"][0] == "skip"
+
+
+def test_the_same_decision_twice_is_one_line(client: TestClient, run_folder: Path) -> None:
+    for _ in range(3):
+        assert client.post("/api/decisions", json=decision()).json()["applied"]
+    assert len((run_folder / "recovered/decisions.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_decision_sent_twice_does_not_undo_what_came_after_it(client: TestClient) -> None:
+    for answer, order in (("accept", 1), ("undo", 2)):
+        assert client.post("/api/decisions", json=decision(answer=answer, order=order)).json()["applied"]
+    again = client.post("/api/decisions", json=decision(answer="accept", order=1)).json()
+    assert not again["applied"] and again["decision"] is None
+    for order in ("soon", -1, 2**70, float(2**70), None):
+        assert client.post("/api/decisions", json=decision(order=order)).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [
+        ([("undo", 11), ("reject", 10)], None),
+        ([("accept", 5), ("accept", 12), ("reject", 11)], "accept"),
+        ([("accept", 5), ("accept", 5), ("reject", 6)], "reject"),
+    ],
+)
+def test_a_decision_that_changes_nothing_counts_for_the_order(
+    client: TestClient, sent: list[tuple[str, int]], left: str | None
+) -> None:
+    for answer, order in sent:
+        client.post("/api/decisions", json=decision(answer=answer, order=order))
+    assert client.get("/api/queue").json()["decision"][0] == left
+
+
+def test_latest_wins_even_if_it_arrives_late(client: TestClient) -> None:
+    client.post("/api/decisions", json=decision(answer="reject"))
+    newer = client.post("/api/decisions", json=decision(answer="accept", session="two")).json()
+    assert newer["applied"] and newer["previous"] == "reject" and newer["previous_session"] == "one"
+    late = client.post("/api/decisions", json=decision(answer="skip", session="three", age=60)).json()
+    assert not late["applied"] and late["decision"] == "accept"
+    assert client.get("/api/queue").json()["decision"][0] == "accept"
+
+
+def test_an_impossible_age_is_limited(client: TestClient) -> None:
+    assert client.post("/api/decisions", json=decision(age=1e300)).json()["applied"]
+
+
+def test_a_log_that_was_replaced_by_one_of_the_same_length_is_noticed(run_folder: Path) -> None:
+    folder = recovered_folder(run_folder)
+    log = DecisionLog(folder)
+    desk = Desk(read_queue(folder), log)
+    for answer, sign in (("accept", "+1"), ("reject", "-1")):
+        (folder / "other").write_text(Decision("meadow-00.png", "ball", answer).line())
+        (folder / "other").rename(folder / decisions.DECISIONS)
+        desk.write()
+        assert (folder / decisions.REVIEWED).read_text().endswith(f"meadow-00.png,ball,{sign}\n")
