@@ -126,7 +126,7 @@ def test_two_runs_on_one_folder_are_one_too_many(configure: Any, scenes_of: Any,
     with (
         faults.inject("two runs on one folder"),
         RunFolder(tmp_path / "run").locked(),
-        pytest.raises(UserError, match="another process is writing"),
+        pytest.raises(UserError, match="another process is writing to"),
     ):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
 
@@ -172,7 +172,7 @@ def test_a_batch_too_large_for_memory_says_which_fits(
     config = configure()
     with (
         faults.inject("out of memory (CPU)"),
-        pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits, tried here"),
+        pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits \(tried here\)"),
     ):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Hungry)
 
@@ -193,7 +193,7 @@ def test_a_batch_too_large_for_a_gpu_says_which_fits(configure: Any, scenes_of: 
             method.step = hungry
 
     config = configure("train.device=cuda")
-    with pytest.raises(UserError, match=r"does not fit into the GPU; train\.batch=2 fits, tried here"):
+    with pytest.raises(UserError, match=r"does not fit into the GPU; train\.batch=2 fits \(tried here\)"):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Large)
 
 

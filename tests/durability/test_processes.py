@@ -129,15 +129,15 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(("last_words", "code", "said"), [(True, 0, "why"), (False, -signal.SIGTERM, "")])
-def test_a_launcher_s_sigterm_does_not_cut_off_the_last_words(last_words: bool, code: int, said: str) -> None:
+@pytest.mark.parametrize(("reporting", "code", "printed"), [(True, 0, "why"), (False, -signal.SIGTERM, "")])
+def test_a_launchers_sigterm_does_not_cut_off_the_error_message(reporting: bool, code: int, printed: str) -> None:
     script = (
         "import os, signal; from scob.training.stopping import StopRequest\n"
-        f"with StopRequest() as stop: stop.later, stop.last_words = True, {last_words}\n"
+        f"with StopRequest() as stop: stop.saves_first, stop.reporting = True, {reporting}\n"
         "os.kill(os.getpid(), signal.SIGTERM); print('why')"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout.strip()) == (code, said)
+    assert (ran.returncode, ran.stdout.strip()) == (code, printed)
 
 
 @pytest.mark.slow
@@ -208,4 +208,4 @@ def test_a_run_of_two_processes_can_be_finished_by_three_or_by_one(
 def test_what_one_process_refuses_all_refuse(small_words: tuple[str, ...], alone: Path) -> None:
     done = finish(launched(2, "train", *small_words, *PRECISE, "--out", str(alone)), 200)
     assert done.returncode != 0
-    assert done.stderr.count("already holds a run") == 1
+    assert done.stderr.count("already contains a run") == 1

@@ -23,7 +23,6 @@ from scob.training.metrics import (
     recovery_metrics,
     threshold_metrics,
     top_k_metrics,
-    unknown_negative_shares,
 )
 
 
@@ -233,12 +232,6 @@ def test_calibration_bins():
     assert ours.counts.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0, 1]
     assert ours.predicted[1] == pytest.approx(0.135) and ours.observed[[0, 1, 9]].tolist() == [0, 0.5, 1]
     assert ours.error == pytest.approx(100 * (0.05 + 2 * 0.365 + 0) / 4)
-
-
-def test_unknown_negative_shares_leave_out_positives_and_the_observed():
-    scores = np.array([[0.05, 0.95, 0.3, 1.0]])
-    shares = unknown_negative_shares(scores, np.array([[0, 0, -1, 0]]), np.array([[-1, 1, -1, -1]]), bins=10)
-    assert shares[0] == shares[9] == 0.5 and shares.sum() == 1
 
 
 def test_senseless_input_is_refused():

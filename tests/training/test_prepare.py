@@ -80,7 +80,7 @@ def test_a_class_with_one_image_is_named_and_trained_with(small: Small, tmp_path
     for name in ("cat/1.png", "cat/2.png", "cat/3.png", "dog/1.png"):
         picture(tmp_path / "photos" / name)
     made = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
-    assert made.lonely == ("dog",)
+    assert made.single_image_classes == ("dog",)
     assert train(made.config, tmp_path / "run", shared=Shared(made.data)).summary["classes"] == ["cat", "dog"]
 
 
@@ -154,7 +154,7 @@ def test_options_that_would_be_ignored_are_refused(words: tuple[str, ...], said:
 def test_a_run_folder_that_is_taken_is_left_as_it_is(small: Small, own_run: Path) -> None:
     before = sorted(own_run.rglob("*"))
     shown = scob("train", "--images", small.photos, "--init", small.run, "--out", own_run)
-    assert shown.returncode == 2 and "already holds a run" in shown.stderr
+    assert shown.returncode == 2 and "already contains a run" in shown.stderr
     assert sorted(own_run.rglob("*")) == before
 
 

@@ -102,7 +102,7 @@ def test_a_resumed_run_ends_in_the_same_bits(
 def test_a_folder_that_holds_a_run_is_refused(configure: Any, scenes_of: Any, run_small: Any) -> None:
     config, run = configure(), run_small()
     before = trained_weights(run)
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already contains a run"):
         train(config, run, shared=Shared(scenes_of(config)))
     assert same(before, trained_weights(run))
 

@@ -118,7 +118,7 @@ def read_images(config: Config, latecomers: bool = True) -> ReadImages:
 
 
 def arrange(images: ReadImages, config: Config) -> Data:
-    """Hold some training images out and say what the method may see of the others."""
+    """Hold some training images out, and choose the labels of the others that the method may see."""
     split, drawn = images.train, images.drawn
     given = split.labels if methods.find(config.method).labels == "full" else drawn
     if not (given.values == PRESENT).any():
