@@ -13,7 +13,6 @@ import scob.training.build
 import scob.training.run_data
 from scob.bench.step import count_waits
 from scob.data.split import Split
-from scob.errors import UserError
 from scob.labels import Labels
 from scob.training.train import train
 from support.runs import batches_of, differing, logged, same, step_epoch, trained_weights
@@ -108,17 +107,6 @@ def test_nothing_unobserved_is_learnt_from(
     # The noise did reach where it may: the reported figure.
     reported = [(tmp_path / n / "summary.json").read_text() for n in ("honest", "noisy")]
     assert reported[0] != reported[1]
-
-
-def test_segmentation_is_needed_for_true_masks(configure: Any, scenes_of: Any) -> None:
-    from dataclasses import replace
-
-    config = configure("scob.guidance=gt-mask")
-    data = scenes_of(config)
-    with pytest.raises(UserError, match="segmentation"):
-        scob.training.build.build(
-            config, replace(data, train=replace(data.train, masks=None)), scob.training.build.Processes()
-        )
 
 
 # What a step costs.
@@ -221,17 +209,6 @@ def test_own_class_and_empty_slots_are_never_negatives(experiment_of: Any, monke
             assert by_class[row].sum(dim=1).tolist() == expected.tolist()
         used = negatives.view(-1, 3, negatives.shape[1])[by_class.any(dim=0)]
         assert torch.allclose(used.norm(dim=1), torch.ones(len(used)), atol=1e-4)  # no slot of zeros among them
-
-
-def test_a_step_moves_the_batchs_estimates_only(experiment_of: Any) -> None:
-    e = experiment_of()
-    e.method.begin_epoch(1)
-    batch = next(batches_of(e, 1))
-    before = e.method.estimates().clone()
-    e.optimiser.begin(5)
-    e.method.step(batch, e.optimiser)
-    moved = (e.method.estimates() != before).any(dim=1)
-    assert sorted(moved.nonzero()[:, 0].tolist()) == sorted(batch.rows.tolist())
 
 
 def test_the_target_starts_from_theta_0_and_follows_every_iteration(experiment_of: Any) -> None:

@@ -84,3 +84,37 @@ def test_padding_fills_the_last_batch(labels: Labels) -> None:
     assert batch.weight.sum().item() == pytest.approx(1)
     assert batch.rows.tolist() == last.rows.tolist()
     assert (batch.chosen[batch.rows == 23] == -1).all()
+
+
+def test_three_processes_share_ten_images_without_repeating_or_losing_one() -> None:
+    labels = Labels(("a", "b"), tuple("0123456789"), np.tile(np.array([[1, 0], [0, 1]], np.int8), (5, 1)))
+    for batch in (1, 2, 3, 4, 7, 10, 16):
+        for epoch in range(3):
+            seen: list[int] = []
+            whole = [list(b.rows) for b in Plan(labels, batch, seed=1).epoch(epoch)]
+            for number, shares in enumerate(
+                zip(*(Plan(labels, batch, 1, rank, 3, pad=True).epoch(epoch) for rank in range(3)), strict=True)
+            ):
+                assert len({len(share.rows) for share in shares}) == 1
+                real = [int(row) for share in shares for row, w in zip(share.rows, share.weight, strict=True) if w]
+                assert sorted(real) == sorted(int(row) for row in whole[number])
+                assert sum(float(share.weight.sum()) for share in shares) == pytest.approx(1)
+                seen += real
+            assert sorted(seen) == list(range(10))
+
+
+def test_draws_do_not_depend_on_the_number_of_processes() -> None:
+    labels = Labels(("a", "b"), tuple("0123456789"), np.ones((10, 2), np.int8))
+
+    def draws(count: int) -> dict[int, tuple[int, int, int]]:
+        found = {}
+        for rank in range(count):
+            for share in Plan(labels, 4, 7, rank, count, pad=count > 1).epoch(2):
+                for row, key, chosen, positive in zip(
+                    share.rows, share.keys, share.chosen, share.positives, strict=True
+                ):
+                    if row < 10:
+                        found[int(row)] = (int(key), int(chosen), int(positive))
+        return found
+
+    assert draws(1) == draws(2) == draws(3)

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scob.algorithm.sampling import Plan
-from scob.labels import Labels
 from scob.training.checkpoint import latest_checkpoint
 from support.struck import ENVIRONMENT, SCOB, launched, records
 
@@ -82,40 +80,6 @@ def test_accelerate_launches_it_too(small_words: tuple[str, ...], alone: Path, t
     assert compare(alone, run) < 1e-5
 
 
-def test_three_processes_share_ten_images_without_repeating_or_losing_one() -> None:
-    labels = Labels(("a", "b"), tuple("0123456789"), np.tile(np.array([[1, 0], [0, 1]], np.int8), (5, 1)))
-    for batch in (1, 2, 3, 4, 7, 10, 16):
-        for epoch in range(3):
-            seen: list[int] = []
-            whole = [list(b.rows) for b in Plan(labels, batch, seed=1).epoch(epoch)]
-            for number, shares in enumerate(
-                zip(*(Plan(labels, batch, 1, rank, 3, pad=True).epoch(epoch) for rank in range(3)), strict=True)
-            ):
-                assert len({len(share.rows) for share in shares}) == 1
-                real = [int(row) for share in shares for row, w in zip(share.rows, share.weight, strict=True) if w]
-                assert sorted(real) == sorted(int(row) for row in whole[number])
-                assert sum(float(share.weight.sum()) for share in shares) == pytest.approx(1)
-                seen += real
-            assert sorted(seen) == list(range(10))
-
-
-def test_draws_do_not_depend_on_the_number_of_processes() -> None:
-    labels = Labels(("a", "b"), tuple("0123456789"), np.ones((10, 2), np.int8))
-
-    def draws(count: int) -> dict[int, tuple[int, int, int]]:
-        found = {}
-        for rank in range(count):
-            for share in Plan(labels, 4, 7, rank, count, pad=count > 1).epoch(2):
-                for row, key, chosen, positive in zip(
-                    share.rows, share.keys, share.chosen, share.positives, strict=True
-                ):
-                    if row < 10:
-                        found[int(row)] = (int(key), int(chosen), int(positive))
-        return found
-
-    assert draws(1) == draws(2) == draws(3)
-
-
 def children(pid: int) -> list[int]:
     """The processes that a launcher started."""
     found = []
@@ -127,17 +91,6 @@ def children(pid: int) -> list[int]:
         if int(fields[1]) == pid and fields[0] != "Z":
             found.append(int(stat.parent.name))
     return sorted(found)
-
-
-@pytest.mark.parametrize(("reporting", "code", "printed"), [(True, 0, "why"), (False, -signal.SIGTERM, "")])
-def test_a_launchers_sigterm_does_not_cut_off_the_error_message(reporting: bool, code: int, printed: str) -> None:
-    script = (
-        "import os, signal; from scob.training.stopping import StopRequest\n"
-        f"with StopRequest() as stop: stop.saves_first, stop.reporting = True, {reporting}\n"
-        "os.kill(os.getpid(), signal.SIGTERM); print('why')"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout.strip()) == (code, printed)
 
 
 @pytest.mark.slow

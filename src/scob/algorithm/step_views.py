@@ -14,8 +14,8 @@ from scob.model.features import FeatureSource
 class StepViews:
     """Features of a batch's views, and which images of each view are mirrored (B,).
 
-    Call `strong` only when the strong view is needed: a backbone that is trained has been updated by then. `positive` is
-    the weak view of the class positives, or None if every image is its own positive.
+    `strong` is a function: a backbone that is trained computes the strong view only when it is needed, after its first
+    update. `positive` is the weak view of the class positives, or None if every image is its own positive.
     """
 
     clean: Features
