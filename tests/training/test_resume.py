@@ -1,5 +1,6 @@
 """Resuming: the settings, images and labels must be those the run began with; more epochs are allowed."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 
 from scob.errors import UserError
 from scob.labels import Labels
-from scob.training.resume import resume_config
+from scob.training.resume import differences, resume_config
 from scob.training.train import Shared, train
+from support.struck import records
 
 
 def test_changed_settings_are_refused_with_the_difference(begun: Any) -> None:
@@ -27,8 +29,6 @@ def test_changed_data_is_refused(begun: Any, configure: Any, scenes_of: Any) -> 
     other = data.drawn
     values = other.values.copy()
     values[0] = np.roll(values[0], 1)
-    from dataclasses import replace
-
     moved = replace(data, drawn=Labels(other.classes, other.images, values))
     with pytest.raises(UserError, match="no longer those"):
         train(config, run, resume=True, shared=Shared(moved))
@@ -42,3 +42,9 @@ def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
     longer = resume_config(run, [], "epochs=6")
     assert train(longer, run, resume=True, shared=Shared(data)).summary["epochs"] == 6
     assert [r["epoch"] for r in records(run) if r["kind"] == "epoch"] == [0, 1, 2, 3, 4, 5]
+
+
+def test_differences_name_every_setting_that_changed(configure: Any) -> None:
+    one, two = configure(), configure("scob.tau=0.5", "train.epochs=9", "method=role")
+    assert differences(one, one) == []
+    assert sorted(differences(one, two)) == ["method: scob -> role", "scob.tau: 0.2 -> 0.5", "train.epochs: 4 -> 9"]
