@@ -1,4 +1,4 @@
-"""Algorithm 1 as a whole: what a step costs, what it may know, and that every switch does something."""
+"""Algorithm 1: what a step costs, what it may know, and that every setting has an effect."""
 
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def test_nothing_unobserved_is_learnt_from(
         (("scob.contrast=none", "train.feature_cache=device"), 0), (("scob.contrast=byol",), 3),
     ],
 )  # fmt: skip
-def test_backbone_forwards_a_step_and_no_backward(experiment_of: Any, words: tuple[str, ...], views: int) -> None:
+def test_backbone_forwards_per_step_and_no_backward(experiment_of: Any, words: tuple[str, ...], views: int) -> None:
     e = experiment_of(*words)
     seen: list[int] = []
 
@@ -139,7 +139,7 @@ def test_backbone_forwards_a_step_and_no_backward(experiment_of: Any, words: tup
     assert all(p.grad is None for p in e.network.backbone.parameters())
 
 
-def test_the_initial_phase_looks_once(experiment_of: Any) -> None:
+def test_the_initial_phase_needs_one_forward(experiment_of: Any) -> None:
     e = experiment_of()
     before = e.source.forwards
     e.method.step(next(batches_of(e, 0)), e.optimiser)
@@ -232,7 +232,7 @@ def test_the_target_starts_from_theta_0_and_follows_every_iteration(experiment_o
     assert all(torch.equal(a, b) for a, b in zip(held, target, strict=True))
 
 
-def test_the_tree_and_the_bank_hold_this_steps_masks(experiment_of: Any) -> None:
+def test_the_tree_and_the_bank_contain_this_steps_images(experiment_of: Any) -> None:
     e = experiment_of()
     m = e.method
     m.begin_epoch(1)

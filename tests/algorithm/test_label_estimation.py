@@ -11,7 +11,7 @@ from support.runs import batches_of
 
 
 def test_a_batch_of_padding_changes_nothing(experiment_of: Any) -> None:
-    """The last batch of an epoch filled up to one shape gives the gradients of the part that is real."""
+    """The last batch of an epoch has the same loss with and without padding."""
     from scob.algorithm.sampling import Plan, to_device
 
     e = experiment_of("method=role", "train.batch=16", "model.dropout=0")

@@ -1,4 +1,4 @@
-"""Two and three processes over gloo: one run, whoever computes it."""
+"""Two and three processes over gloo: the same run as with one process."""
 
 import itertools
 import os
@@ -33,7 +33,7 @@ def compare(one: Path, other: Path) -> float:
     assert first.keys() == second.keys()
     largest = 0.0
     for name, tensor in first.items():
-        # Padding is inserted too, into no class, and moves the tree's clock; its order, scores and ids are compared.
+        # Padding counts as an insertion, so the tree's counter and priorities differ; scores and ids are compared.
         if name in ("method.tree.inserted", "method.tree.priority"):
             continue
         a, b = tensor.double(), second[name].double()
@@ -59,7 +59,7 @@ def alone(small_words: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 def test_several_processes_make_the_same_updates_as_one(
     small_words: tuple[str, ...], alone: Path, tmp_path: Path, count: int
 ) -> None:
-    """The global batch of 8 is dealt out, and the ranks' hashes are compared at every step on the way."""
+    """The global batch of 8 is shared, and the processes compare the hashes of their state at every step."""
     run = tmp_path / "run"
     done = finish(launched(count, "train", *small_words, *PRECISE, "--out", str(run)))
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def test_several_processes_make_the_same_updates_as_one(
     for a, b in zip(records(alone), records(run), strict=True):
         assert a.keys() == b.keys()
         assert all(a[k] == pytest.approx(b[k], abs=1e-6) for k in a if isinstance(a[k], float))
-    assert done.stdout.count("Done") <= 1  # one process speaks
+    assert done.stdout.count("Done") <= 1  # only one process prints
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_with_another_number(
+def test_a_process_that_dies_stops_the_others_and_the_run_continues_with_another_number(
     small_words: tuple[str, ...], tmp_path: Path, faults: Any, victim: int
 ) -> None:
     run = tmp_path / "run"
@@ -119,7 +119,7 @@ def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_with_another_n
         kept = latest_checkpoint(run / "checkpoints")
         assert kept is not None
         step = kept.progress.step
-        # On one process from here: it goes on where the two were.
+        # Continue with one process where the two stopped.
         resumed = subprocess.Popen([str(SCOB), "train", "--resume", str(run)], env=ENVIRONMENT, stderr=subprocess.PIPE)
         while time.monotonic() < end + 300:
             found = latest_checkpoint(run / "checkpoints")

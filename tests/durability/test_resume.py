@@ -101,14 +101,14 @@ def test_a_run_that_continues_from_a_model_is_resumed_as_it_began(
     assert bytes_lost(whole, run) == 0
 
 
-def test_a_log_that_was_cut_is_named(begun: Any) -> None:
+def test_a_log_that_was_cut_is_reported(begun: Any) -> None:
     config, data, run = begun
     (run / "metrics.jsonl").write_text("")
     with pytest.raises(UserError, match=r"metrics\.jsonl has 0 bytes, but had"):
         train(config, run, resume=True, shared=Shared(data))
 
 
-def test_parts_left_by_a_killed_process_are_swept_up(begun: Any) -> None:
+def test_unfinished_files_of_a_killed_process_are_removed(begun: Any) -> None:
     config, data, run = begun
     left = run / "checkpoints" / ".step-000000012.safetensors.4711.part"
     left.write_bytes(b"half")
@@ -119,7 +119,7 @@ def test_parts_left_by_a_killed_process_are_swept_up(begun: Any) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 @pytest.mark.parametrize("step", ["train.compile=false", "train.compile=true"])
-def test_a_deterministic_run_goes_on_with_the_same_bits_on_a_gpu(
+def test_a_deterministic_run_continues_with_the_same_bits_on_a_gpu(
     configure: Any, scenes_of: Any, tmp_path: Path, step: str
 ) -> None:
     config = configure(SAVING, "train.device=cuda", "train.deterministic=true", step)

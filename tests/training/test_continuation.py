@@ -27,7 +27,7 @@ def test_settings_may_continue_from_a_model_too(small: Small, tmp_path: Path) ->
     assert (tmp_path / "next" / "init-backbone" / "config.json").exists()
 
 
-def test_a_model_is_continued_with_a_class_more_and_a_class_less(small: Small, tmp_path: Path) -> None:
+def test_a_model_is_continued_with_one_class_more_and_one_class_less(small: Small, tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     shutil.copytree(small.photos, photos)
     before = Scob.from_pretrained(small.run, "cpu")
@@ -35,45 +35,45 @@ def test_a_model_is_continued_with_a_class_more_and_a_class_less(small: Small, t
     shutil.rmtree(photos / left)
     picture(photos / "zebra" / "1.png")
     picture(photos / "zebra" / "2.png")
-    made = prepare(photos, init=small.run, out=tmp_path / "next", device="cpu", overrides=("data.workers=0",))
-    assert made.config.model.width == 32 and made.config.data.size == before.size
-    experiment = build(made.config, made.data, Processes())
-    told = initialise(experiment, small.run)
-    assert told.new == ("zebra",) and left in told.dropped and "tree" in told.kept
-    mine = experiment.data.observed.classes
+    ready = prepare(photos, init=small.run, out=tmp_path / "next", device="cpu", overrides=("data.workers=0",))
+    assert ready.config.model.width == 32 and ready.config.data.size == before.size
+    experiment = build(ready.config, ready.data, Processes())
+    continued = initialise(experiment, small.run)
+    assert continued.new == ("zebra",) and left in continued.dropped and "tree" in continued.kept
+    classes = experiment.data.observed.classes
     images = before.prepare(np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8))
     with torch.no_grad():
         old, new = before.network.eval()(images), experiment.network.eval()(images)
-    for name in told.kept:
-        assert torch.allclose(old[:, before.classes.index(name)], new[:, mine.index(name)], atol=1e-5)
+    for name in continued.kept:
+        assert torch.allclose(old[:, before.classes.index(name)], new[:, classes.index(name)], atol=1e-5)
     target = experiment.method.target.head.state_dict()
     assert all(torch.equal(value, target[key]) for key, value in experiment.network.head.state_dict().items())
 
 
 def test_weights_that_fit_but_mean_something_else_are_refused(small: Small, tmp_path: Path) -> None:
-    made = prepared(small.photos, small, "model.feedforward=32", "train.epochs=1", estimate=False)
-    assert made.config.model.norm == "pre"
+    ready = prepared(small.photos, small, "model.feedforward=32", "train.epochs=1", estimate=False)
+    assert ready.config.model.norm == "pre"
     with pytest.raises(UserError, match=r"built with model\.norm=post, but these settings say pre"):
-        train(made.config, tmp_path / "run", shared=Shared(made.data), init=small.run)
+        train(ready.config, tmp_path / "run", shared=Shared(ready.data), init=small.run)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
-def test_python_goes_on_from_a_model_as_the_verb_does(small: Small, tmp_path: Path) -> None:
+def test_python_continues_from_a_model_as_the_command_does(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="out="):
         prepare(small.photos, init=small.run, device="cpu")
     assert not (small.run / "init-backbone").exists()
     words = ("train.lr_smt=1e-12", "train.epochs=1", "train.ema=0", "data.workers=0", "train.select=last")
     ready = prepare(small.photos, init=small.run, out=tmp_path / "run", device="cpu", overrides=words, estimate=False)
-    told: list[object] = []
+    events: list[object] = []
     train(
         ready.config, tmp_path / "run", shared=Shared(ready.data), init=ready.init,
-        listen=told.append,
+        listen=events.append,
     )  # fmt: skip
     before, after = (
         Scob.from_pretrained(run, "cpu").network.head.state_dict() for run in (small.run, tmp_path / "run")
     )
     assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in before.items())
-    assert [event.kept for event in told if isinstance(event, ContinuedFrom)] == [ready.data.drawn.classes]
+    assert [event.kept for event in events if isinstance(event, ContinuedFrom)] == [ready.data.drawn.classes]
 
 
 def test_what_cannot_be_continued_from_leaves_no_run_behind(

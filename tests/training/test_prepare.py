@@ -17,10 +17,10 @@ from support.small_model import Small, scob
 
 
 def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_path: Path) -> None:
-    made = prepared(small.photos, small, "train.epochs=1")
-    assert made.images == 24 and made.config.data.size == 64 and made.config.labels.k == 1.5
-    assert "guess" in made.k_reason and made.seconds > 0
-    finished = train(made.config, tmp_path / "run", shared=Shared(made.data))
+    ready = prepared(small.photos, small, "train.epochs=1")
+    assert ready.images == 24 and ready.config.data.size == 64 and ready.config.labels.k == 1.5
+    assert "guess" in ready.k_reason and ready.seconds > 0
+    finished = train(ready.config, tmp_path / "run", shared=Shared(ready.data))
     assert finished.summary["k"] == 1.5
     model = Scob.from_pretrained(tmp_path / "run", "cpu")
     assert model.predict(small.files[0], topk=1)[0].labels[0] in model.classes
@@ -28,15 +28,15 @@ def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_
     assert all("run" in command for command in next_commands(tmp_path / "run"))
 
 
-def test_files_that_are_no_images_are_counted_and_broken_ones_skipped(small: Small, tmp_path: Path) -> None:
+def test_files_that_are_not_images_are_counted_and_broken_ones_skipped(small: Small, tmp_path: Path) -> None:
     for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
         picture(tmp_path / name)
     (tmp_path / "cat" / "notes.txt").write_text("x")
     (tmp_path / "dog" / "bad.jpg").write_bytes(b"x")
-    made = prepared(tmp_path, small)
-    assert made.images == 4 and made.other_files == 1 and len(made.skipped) == 1
-    assert any("not images, skipped: 1" in note for note in made.notes)
-    assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in made.notes)
+    ready = prepared(tmp_path, small)
+    assert ready.images == 4 and ready.other_files == 1 and len(ready.skipped) == 1
+    assert any("not images, skipped: 1" in note for note in ready.notes)
+    assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in ready.notes)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_files_that_are_no_images_are_counted_and_broken_ones_skipped(small: Sma
         (("cat/a.png", "cat/b.png"), "one class only .'cat'"),
     ],
 )
-def test_what_cannot_be_learned_from_is_told_in_a_sentence(
+def test_images_that_cannot_be_learned_from_are_refused(
     small: Small, tmp_path: Path, names: tuple[str, ...], said: str
 ) -> None:
     for name in names:
@@ -60,9 +60,9 @@ def test_what_cannot_be_learned_from_is_told_in_a_sentence(
 def test_a_class_with_one_image_is_named_and_trained_with(small: Small, tmp_path: Path) -> None:
     for name in ("cat/1.png", "cat/2.png", "cat/3.png", "dog/1.png"):
         picture(tmp_path / "photos" / name)
-    made = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
-    assert made.single_image_classes == ("dog",)
-    assert train(made.config, tmp_path / "run", shared=Shared(made.data)).summary["classes"] == ["cat", "dog"]
+    ready = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
+    assert ready.single_image_classes == ("dog",)
+    assert train(ready.config, tmp_path / "run", shared=Shared(ready.data)).summary["classes"] == ["cat", "dog"]
 
 
 def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -> None:
@@ -71,11 +71,11 @@ def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -
     picture(tmp_path / "two.png", (60, 30))
     rows = [f"{('one.png', 'two.png')[n % 2]},{name},{(1, -1)[n % 3 == 0]}" for n, name in enumerate(names)]
     (tmp_path / "labels.csv").write_text("\n".join(["image,label,state", *rows]))
-    made = prepared(tmp_path / "labels.csv", small, "train.epochs=2", "train.batch=2", "model.projection=512")
-    assert made.classes == 5000 and made.config.scob.capacity == 26
-    train(made.config, tmp_path / "run", shared=Shared(made.data))
-    found = Scob.from_pretrained(tmp_path / "run", "cpu").predict(tmp_path / "one.png", topk=3)
-    assert len(found[0].labels) == 3
+    ready = prepared(tmp_path / "labels.csv", small, "train.epochs=2", "train.batch=2", "model.projection=512")
+    assert ready.classes == 5000 and ready.config.scob.capacity == 26
+    train(ready.config, tmp_path / "run", shared=Shared(ready.data))
+    predictions = Scob.from_pretrained(tmp_path / "run", "cpu").predict(tmp_path / "one.png", topk=3)
+    assert len(predictions[0].labels) == 3
 
 
 def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path
     other = {"tree": "car"}
     rows = [f"photos/{f},{f.parent}\nphotos/{f},{other.get(str(f.parent), 'tree')}\n" for f in inside]
     table.write_text("image,label\n" + "".join(rows))
-    made = prepared(tmp_path / "photos", small, "train.epochs=1", val=table, estimate=False)
-    assert made.config.labels.k == 2.0 and "validation" in made.k_reason
-    assert (made.data.evaluate.labels.values != 0).all()
-    finished = train(made.config, tmp_path / "run", shared=Shared(made.data))
+    ready = prepared(tmp_path / "photos", small, "train.epochs=1", val=table, estimate=False)
+    assert ready.config.labels.k == 2.0 and "validation" in ready.k_reason
+    assert (ready.data.evaluate.labels.values != 0).all()
+    finished = train(ready.config, tmp_path / "run", shared=Shared(ready.data))
     assert finished.summary["evaluate_images"] == 6
     with pytest.raises(UserError, match="--val"):
         prepared(tmp_path / "photos", small, val=tmp_path / "photos", estimate=False)
@@ -139,17 +139,17 @@ def test_a_run_folder_that_is_taken_is_left_as_it_is(small: Small, own_run: Path
     assert sorted(own_run.rglob("*")) == before
 
 
-def test_what_is_asked_for_wins_over_what_is_chosen(small: Small) -> None:
-    made = prepared(small.photos, small, "labels.k=3", "data.size=96", "train.holdout=0.25", estimate=False)
-    assert made.config.labels.k == 3 and made.config.data.size == 96 and made.data.holdout is not None
+def test_overrides_win_over_chosen_settings(small: Small) -> None:
+    ready = prepared(small.photos, small, "labels.k=3", "data.size=96", "train.holdout=0.25", estimate=False)
+    assert ready.config.labels.k == 3 and ready.config.data.size == 96 and ready.data.holdout is not None
 
 
 def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small: Small, tmp_path: Path) -> None:
     def chosen(*words: str, **how: object) -> tuple[str, float]:
-        made = prepare(
+        ready = prepare(
             small.photos, device="cpu", estimate=False, overrides=words, **{"backbone": str(small.backbone), **how}
         )  # type: ignore[arg-type]
-        return made.config.model.norm, made.config.train.lr_smt
+        return ready.config.model.norm, ready.config.train.lr_smt
 
     assert chosen("model.width=512") == ("pre", 2e-4)
     assert chosen("model.width=64") == ("pre", 2e-3)
@@ -160,13 +160,13 @@ def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small:
     assert chosen(init=small.run, out=tmp_path / "next")[0] == kept == "post"
 
 
-def test_the_run_does_not_lie_among_the_images(small: Small, tmp_path: Path) -> None:
+def test_the_run_folder_may_not_be_among_the_images(small: Small, tmp_path: Path) -> None:
     photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
     for out in ("photos/runs/photos", "photos"):
         with pytest.raises(UserError, match="would be among the images"):
             prepare(photos, backbone=str(small.backbone), device="cpu", out=tmp_path / out)
-    told = scob("train", "--images", ".", "--backbone", small.backbone, "--device", "cpu", cwd=photos)
-    assert told.returncode == 2 and "the run folder runs/photos would be among the images of ." in told.stderr
+    shown = scob("train", "--images", ".", "--backbone", small.backbone, "--device", "cpu", cwd=photos)
+    assert shown.returncode == 2 and "the run folder runs/photos would be among the images of ." in shown.stderr
     assert sorted(p.name for p in photos.iterdir()) == sorted(p.name for p in small.photos.iterdir())
 
 

@@ -9,7 +9,7 @@ from scob.errors import UserError
 from scob.training.run_folder import RunFolder
 
 
-def test_a_run_folder_holds_everything(run_small: Any) -> None:
+def test_a_run_folder_contains_everything(run_small: Any) -> None:
     names = {p.name for p in run_small().iterdir()}
     assert names >= {"config.yaml", "labels.safetensors", "metrics.jsonl", "summary.json", "model", "tensorboard"}
     assert list((run_small() / "tensorboard").iterdir())

@@ -10,14 +10,14 @@ from scob.parallel import Processes
 from scob.training.scoring import row_batches, score_images
 
 
-def test_every_image_is_scored_once_whatever_the_batch(experiment_of: Any) -> None:
+def test_every_image_is_scored_once_in_any_batch_size(experiment_of: Any) -> None:
     e = experiment_of()
     feed, count = e.inputs.feeds["train"], len(e.data.train)
-    whole = score_images(e.network, e.source, feed, 64)
-    assert whole.shape == (count, len(e.data.observed.classes))
-    assert score_images(e.network, e.source, feed, 7).numpy() == pytest.approx(whole.numpy(), abs=1e-5)
+    expected = score_images(e.network, e.source, feed, 64)
+    assert expected.shape == (count, len(e.data.observed.classes))
+    assert score_images(e.network, e.source, feed, 7).numpy() == pytest.approx(expected.numpy(), abs=1e-5)
     mirrored = score_images(e.network, e.source, feed, 64, mirror=True)
-    assert not np.allclose(mirrored, whole, atol=1e-4)
+    assert not np.allclose(mirrored, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("count", "batch", "processes"), [(10, 3, 1), (10, 4, 3), (2, 8, 3), (0, 4, 2), (9, 1, 2)])

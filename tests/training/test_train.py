@@ -1,4 +1,4 @@
-"""The loop: it can fit, stops where it must, goes on where it stopped, and keeps the epoch it should."""
+"""A run from start to end: refused, interrupted, resumed, finished."""
 
 import json
 import os
@@ -21,10 +21,10 @@ def test_a_mistake_leaves_no_run_folder(configure: Any, tmp_path: Path, word: st
     with pytest.raises(UserError):
         train(configure(word), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    (tmp_path / "mine").mkdir()  # a folder that was there before stays
+    (tmp_path / "existing").mkdir()  # a folder that was there before stays
     with pytest.raises(UserError):
-        train(configure(word), tmp_path / "mine")
-    assert (tmp_path / "mine").is_dir()
+        train(configure(word), tmp_path / "existing")
+    assert (tmp_path / "existing").is_dir()
 
 
 def at_step(number: int, act: Callable[[], None]) -> Listener:
@@ -50,7 +50,7 @@ def crash() -> None:
 def test_a_resumed_run_ends_in_the_same_bits(
     configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    whole = run_small(*words)
+    undisturbed = run_small(*words)
     config = configure(*words, "train.checkpoint_steps=3")
     data = scenes_of(config)
     with pytest.raises(ZeroDivisionError):  # between checkpoints, in the middle of the second epoch
@@ -59,13 +59,13 @@ def test_a_resumed_run_ends_in_the_same_bits(
         train(config, tmp_path / "run", resume=True, shared=Shared(data), listen=at_step(13, terminate))
     assert caught.value.code == 128 + signal.SIGTERM
     finished = train(config, tmp_path / "run", resume=True, shared=Shared(data))
-    assert same(trained_weights(whole), trained_weights(tmp_path / "run"))
-    assert logged(whole, "class") == logged(tmp_path / "run", "class")
+    assert same(trained_weights(undisturbed), trained_weights(tmp_path / "run"))
+    assert logged(undisturbed, "class") == logged(tmp_path / "run", "class")
     again = train(config, tmp_path / "run", resume=True, shared=Shared(data))
     assert again.summary == json.loads(json.dumps(finished.summary))
 
 
-def test_a_folder_that_holds_a_run_is_refused(configure: Any, scenes_of: Any, run_small: Any) -> None:
+def test_a_folder_that_contains_a_run_is_refused(configure: Any, scenes_of: Any, run_small: Any) -> None:
     config, run = configure(), run_small()
     before = trained_weights(run)
     with pytest.raises(UserError, match="already contains a run"):

@@ -82,7 +82,7 @@ def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
 
 
 def reading_options(config: Config) -> tuple[ReadOptions, tuple[str, ...], str | None]:
-    """Options, the names of all splits, and the split to train on (None if there is only one, whatever its name)."""
+    """Options, the names of all splits, and the split to train on (None if there is only one)."""
     d = config.data
     names = splits_of(d.source, d.format)
     train = d.train if d.train in names or len(names) > 1 else None
