@@ -115,7 +115,7 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
     card = ModelCard.read(folder)
     try:
         if card.weights and fingerprint(folder / "model.safetensors") != card.weights:
-            raise ValueError("it is not the file that config.json was written for; copy it again, or --resume its run")
+            raise ValueError("it is not what config.json describes; copy it again, or --resume its run")
         weights = load_file(folder / "model.safetensors")
     except FileNotFoundError:
         raise UserError(f"{folder} has no model.safetensors: copy it again, or --resume its run") from None
