@@ -58,7 +58,7 @@ def watching_peers(processes: Processes, folder: Path, stop: StopRequest) -> Ite
     """If another process dies and the connection breaks, print one error message, from one process.
 
     The remaining processes cannot communicate: the first to create the file LOST in the run `folder` prints the
-    message. Meanwhile the launcher sends all of them SIGTERM, which this one ignores until it has printed.
+    message. Meanwhile the launcher sends all of them SIGTERM, which this one ignores.
     """
     try:
         yield
