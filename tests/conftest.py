@@ -17,7 +17,7 @@ torch.set_num_threads(1)
 hypothesis.settings.register_profile("fixed", derandomize="SCOB_FUZZ_EXAMPLES" not in os.environ, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
-pytest_plugins = ("support.small_model",)
+pytest_plugins = ("support.small_model", "support.interrupted")
 Words = tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 as a whole: what a step costs, what it may know, and that every switch does something."""
+"""Algorithm 1: what a step costs, what it may know, and that every setting has an effect."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import scob.training.build
 import scob.training.run_data
 from scob.bench.step import count_waits
 from scob.data.split import Split
-from scob.errors import UserError
 from scob.labels import Labels
 from scob.training.train import train
 from support.runs import batches_of, differing, logged, same, step_epoch, trained_weights
@@ -110,17 +109,6 @@ def test_nothing_unobserved_is_learnt_from(
     assert reported[0] != reported[1]
 
 
-def test_segmentation_is_needed_for_true_masks(configure: Any, scenes_of: Any) -> None:
-    from dataclasses import replace
-
-    config = configure("scob.guidance=gt-mask")
-    data = scenes_of(config)
-    with pytest.raises(UserError, match="segmentation"):
-        scob.training.build.build(
-            config, replace(data, train=replace(data.train, masks=None)), scob.training.build.Processes()
-        )
-
-
 # What a step costs.
 
 
@@ -132,7 +120,7 @@ def test_segmentation_is_needed_for_true_masks(configure: Any, scenes_of: Any) -
         (("scob.contrast=none", "train.feature_cache=device"), 0), (("scob.contrast=byol",), 3),
     ],
 )  # fmt: skip
-def test_backbone_forwards_a_step_and_no_backward(experiment_of: Any, words: tuple[str, ...], views: int) -> None:
+def test_backbone_forwards_per_step_and_no_backward(experiment_of: Any, words: tuple[str, ...], views: int) -> None:
     e = experiment_of(*words)
     seen: list[int] = []
 
@@ -151,7 +139,7 @@ def test_backbone_forwards_a_step_and_no_backward(experiment_of: Any, words: tup
     assert all(p.grad is None for p in e.network.backbone.parameters())
 
 
-def test_the_initial_phase_looks_once(experiment_of: Any) -> None:
+def test_the_initial_phase_needs_one_forward(experiment_of: Any) -> None:
     e = experiment_of()
     before = e.source.forwards
     e.method.step(next(batches_of(e, 0)), e.optimiser)
@@ -223,17 +211,6 @@ def test_own_class_and_empty_slots_are_never_negatives(experiment_of: Any, monke
         assert torch.allclose(used.norm(dim=1), torch.ones(len(used)), atol=1e-4)  # no slot of zeros among them
 
 
-def test_a_step_moves_the_batchs_estimates_only(experiment_of: Any) -> None:
-    e = experiment_of()
-    e.method.begin_epoch(1)
-    batch = next(batches_of(e, 1))
-    before = e.method.estimates().clone()
-    e.optimiser.begin(5)
-    e.method.step(batch, e.optimiser)
-    moved = (e.method.estimates() != before).any(dim=1)
-    assert sorted(moved.nonzero()[:, 0].tolist()) == sorted(batch.rows.tolist())
-
-
 def test_the_target_starts_from_theta_0_and_follows_every_iteration(experiment_of: Any) -> None:
     e = experiment_of()
     m = e.method
@@ -255,7 +232,7 @@ def test_the_target_starts_from_theta_0_and_follows_every_iteration(experiment_o
     assert all(torch.equal(a, b) for a, b in zip(held, target, strict=True))
 
 
-def test_the_tree_and_the_bank_hold_this_steps_masks(experiment_of: Any) -> None:
+def test_the_tree_and_the_bank_contain_this_steps_images(experiment_of: Any) -> None:
     e = experiment_of()
     m = e.method
     m.begin_epoch(1)

@@ -8,7 +8,7 @@ from scob.algorithm.cam import activation_maps, activations, foreground, masks_o
 
 
 class TwoStages(nn.Module):
-    """A head whose logits depend on both maps, not linearly."""
+    """A head whose logits depend on both maps in a non-linear way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ CHOSEN = torch.tensor([0, 3, -1, 1, 2, 3])
 
 def one_at_a_time(head: TwoStages, maps: tuple[Tensor, Tensor], stage: int, kind: str) -> Tensor:
     """Eq. 2 for one image after another, one channel after another."""
-    found = []
+    heats = []
     for row, c in enumerate(CHOSEN.tolist()):
         pair = [m[row : row + 1].clone().requires_grad_() for m in maps]
         f = pair[stage].detach()[0]
@@ -49,19 +49,19 @@ def one_at_a_time(head: TwoStages, maps: tuple[Tensor, Tensor], stage: int, kind
                         weight += float(share * max(slope, torch.tensor(0.0)))
                 heat += weight * f[k] / len(f)
         heat = heat.clamp(min=0)
-        found.append(heat / heat.max() if heat.max() > 0 else heat)
-    return torch.stack(found)
+        heats.append(heat / heat.max() if heat.max() > 0 else heat)
+    return torch.stack(heats)
 
 
 @pytest.mark.parametrize("kind", ["grad", "grad++"])
 def test_a_batch_equals_a_loop(maps: tuple[Tensor, Tensor], kind: str) -> None:
     head = TwoStages()
     features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
-    found = activation_maps(head(*features), features, CHOSEN, kind)
+    batched = activation_maps(head(*features), features, CHOSEN, kind)
     for stage in (0, 1):
-        assert torch.allclose(found[stage], one_at_a_time(head, maps, stage, kind), atol=1e-4)
-        assert (found[stage][2] == 0).all()  # no label, no map
-        assert found[stage].amax() == 1
+        assert torch.allclose(batched[stage], one_at_a_time(head, maps, stage, kind), atol=1e-4)
+        assert (batched[stage][2] == 0).all()  # no label, no map
+        assert batched[stage].amax() == 1
 
 
 def test_only_the_features_are_differentiated(maps: tuple[Tensor, Tensor]) -> None:
@@ -104,15 +104,15 @@ def test_a_saturated_probability_still_has_a_map() -> None:
 def test_the_mask_is_the_windows_mean_at_or_above_the_threshold(window: int) -> None:
     torch.manual_seed(0)
     heat = torch.rand(2, 5, 5)
-    found = foreground(heat, window, 0.5)
-    assert found.shape == heat.shape
+    mask = foreground(heat, window, 0.5)
+    assert mask.shape == heat.shape
     for b in range(2):
         for i in range(5):
             for j in range(5):
                 half = window // 2
                 top = i + half + window % 2  # an even window has no middle: it reaches one cell further back
                 patch = heat[b, max(0, i - half) : top, max(0, j - half) : j + half + window % 2]
-                assert found[b, i, j] == bool(patch.mean() >= 0.5)
+                assert mask[b, i, j] == bool(patch.mean() >= 0.5)
 
 
 def test_a_map_of_zeros_keeps_nothing_at_any_threshold() -> None:

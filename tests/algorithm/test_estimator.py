@@ -1,4 +1,4 @@
-"""Rows of labels that move alone."""
+"""The label estimator: each row takes its own Adam steps."""
 
 import pytest
 import torch

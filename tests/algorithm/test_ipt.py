@@ -1,4 +1,4 @@
-"""The tree against a plain heap a class, as in Alg. 2-3 with the children of i at 2i + 1 and 2i + 2."""
+"""The tree against one plain heap per class: Alg. 2-3 with the children of i at 2i + 1 and 2i + 2."""
 
 import heapq
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from scob.algorithm.ipt import EMPTY, InstancePriorityTree, fitting_capacity
 
 
-class Heap:
+class PlainHeap:
     """Alg. 2-3 for one class: a max-heap in a list; nodes are (score, -age, image)."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[float, int, int]] = []
 
     def insert(self, node: tuple[float, int, int]) -> None:
-        """Alg. 2: append, then rise past every lower parent."""
+        """Alg. 2: append, then swap with the parent as long as the parent is lower."""
         self.nodes.append(node)
         i = len(self.nodes) - 1
         while i > 0 and self.nodes[(i - 1) // 2] < self.nodes[i]:
@@ -26,7 +26,7 @@ class Heap:
             i = parent
 
     def pop(self) -> tuple[float, int, int]:
-        """Alg. 3, one round: take the root, sink the last leaf from there."""
+        """Alg. 3, one round: take the root, put the last leaf in its place, then swap it down."""
         root, last = self.nodes[0], self.nodes.pop()
         if self.nodes:
             self.nodes[0], i = last, 0
@@ -48,24 +48,24 @@ class Heap:
 
 
 @dataclass
-class Reference:
-    """A heap a class that forgets its lowest node when full; `heapq` says which one that is."""
+class HeapPerClass:
+    """One heap per class. A full heap drops its lowest node; `heapq` says which one that is."""
 
     classes: int
     capacity: int
-    heaps: list[Heap] = field(default_factory=list)
+    heaps: list[PlainHeap] = field(default_factory=list)
     age: int = 0
 
     def __post_init__(self) -> None:
-        self.heaps = [Heap() for _ in range(self.classes)]
+        self.heaps = [PlainHeap() for _ in range(self.classes)]
 
-    def keep(self, heap: Heap, nodes: list[tuple[float, int, int]]) -> None:
+    def keep(self, heap: PlainHeap, nodes: list[tuple[float, int, int]]) -> None:
         heap.nodes = []
         for node in nodes:
             heap.insert(node)
 
     def insert(self, batch: list[tuple[int, float, int]]) -> None:
-        """A batch of (class or -1, score, image): all leave their old nodes, then come in one by one."""
+        """A batch of (class or -1, score, image): their old nodes are removed, then they are inserted one by one."""
         arriving = {image for label, _, image in batch if label >= 0}
         for heap in self.heaps:
             self.keep(heap, [n for n in heap.nodes if n[2] not in arriving])
@@ -107,11 +107,11 @@ def put(tree: InstancePriorityTree, batch: list[tuple[int, float, int]], step: i
 
 @settings(max_examples=80, deadline=None)
 @given(histories(), st.integers(1, 7))
-def test_contents_and_top_equal_a_heap_a_class(
+def test_contents_and_top_equal_one_heap_per_class(
     history: tuple[int, int, list[list[tuple[int, float, int]]]], count: int
 ) -> None:
     classes, capacity, batches = history
-    tree, reference = InstancePriorityTree(classes, capacity, 3, IMAGES), Reference(classes, capacity)
+    tree, reference = InstancePriorityTree(classes, capacity, 3, IMAGES), HeapPerClass(classes, capacity)
     newest: dict[int, int] = {}
     for step, batch in enumerate(batches):
         put(tree, batch, step)
@@ -128,7 +128,7 @@ def test_contents_and_top_equal_a_heap_a_class(
 
 
 def test_the_heap_of_the_reference_pops_in_order() -> None:
-    heap = Heap()
+    heap = PlainHeap()
     for n, score in enumerate((3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0)):
         heap.insert((score, -n, n))
     assert [s for s, _, _ in heap.top(8)] == [9.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Every loss against a loop over numbers, at the edges, and by hand."""
+"""Every loss against a loop over plain numbers, at the edges, and against values computed by hand."""
 
 import math
 
@@ -101,10 +101,10 @@ def test_eq_8(scale: str) -> None:
     query, key, negatives = (torch.nn.functional.normalize(torch.randn(n, 6), dim=1) for n in (4, 4, 9))
     allowed = torch.rand(4, 9) < 0.5
     allowed[0] = False
-    found = losses.l_cont(query, key, negatives, allowed, 0.3, scale).item()
-    assert found == pytest.approx(naive_cont(query, key, negatives, allowed, 0.3, scale == "paper"), rel=1e-5)
+    loss = losses.l_cont(query, key, negatives, allowed, 0.3, scale).item()
+    assert loss == pytest.approx(naive_cont(query, key, negatives, allowed, 0.3, scale == "paper"), rel=1e-5)
     each = negatives[None].expand(4, -1, -1)
-    assert losses.l_cont(query, key, each, allowed, 0.3, scale).item() == pytest.approx(found, rel=1e-6)
+    assert losses.l_cont(query, key, each, allowed, 0.3, scale).item() == pytest.approx(loss, rel=1e-6)
 
 
 def test_what_is_not_allowed_is_not_in_the_denominator() -> None:
@@ -120,7 +120,7 @@ def test_what_is_not_allowed_is_not_in_the_denominator() -> None:
         assert torch.equal(a, b)
 
 
-def test_no_negative_at_all_is_no_loss_and_no_gradient_that_is_not_a_number() -> None:
+def test_without_negatives_the_loss_is_zero_and_its_gradient_finite() -> None:
     query = torch.randn(2, 4, requires_grad=True)
     loss = losses.l_cont(query, torch.randn(2, 4), torch.zeros(3, 4), torch.zeros(2, 3, dtype=torch.bool), 0.1)
     loss.backward()

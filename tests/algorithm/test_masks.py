@@ -1,4 +1,4 @@
-"""Bits in, the same bits out, whichever way the view was turned."""
+"""The mask bank returns the masks that were stored, mirrored or not."""
 
 import torch
 from hypothesis import given
@@ -22,11 +22,11 @@ def masks(seed: int, rows: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
     return tuple(torch.rand(rows, h, w, generator=draw) < 0.5 for h, w in GRIDS)  # type: ignore[return-value]
 
 
-def test_a_bank_is_980_bits_an_image_at_448() -> None:
+def test_a_bank_has_980_bits_per_image_at_448() -> None:
     assert MaskBank(10, ((28, 28), (14, 14))).packed.shape == (11, 123)
 
 
-def test_masks_are_kept_upright() -> None:
+def test_masks_are_stored_unflipped() -> None:
     bank, stored = MaskBank(4, GRIDS), masks(0)
     seen = torch.tensor([True, False])
     bank.store(torch.tensor([2, 0]), stored, seen)
@@ -43,11 +43,11 @@ def test_an_image_not_yet_seen_has_an_empty_mask_and_a_new_mask_replaces_the_old
     assert not any(m.any() for m in bank.load(torch.tensor([1, 4]), off))
     bank.store(torch.tensor([1, 3]), masks(1), off)
     bank.store(torch.tensor([1, 3]), masks(2), off)
-    found = bank.load(torch.tensor([1, 3]), off)
-    assert all(torch.equal(a, b) for a, b in zip(found, masks(2), strict=True))
+    loaded = bank.load(torch.tensor([1, 3]), off)
+    assert all(torch.equal(a, b) for a, b in zip(loaded, masks(2), strict=True))
     assert not any(m.any() for m in bank.load(torch.tensor([0, 2]), off))
 
 
-def test_only_some_are_turned() -> None:
+def test_only_marked_masks_are_mirrored() -> None:
     one = masks(3)[0]
     assert torch.equal(flip_cells(one, torch.tensor([False, True])), torch.stack((one[0], one[1].flip(-1))))

@@ -1,4 +1,4 @@
-"""The plan of a run: every image once an epoch, the same whoever asks and wherever a run resumes."""
+"""The plan of a run: every image once per epoch, the same for any number of processes and after a resume."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_of_two_positives_each_is_drawn_at_times(labels: Labels) -> None:
     assert drawn == {0, 2}
 
 
-def test_a_positive_is_another_image_of_the_label_where_there_is_one(labels: Labels) -> None:
+def test_a_positive_is_another_image_of_the_label_if_there_is_one(labels: Labels) -> None:
     seen = set()
     for epoch in range(10):
         for batch in Plan(labels, 5, 0).epoch(epoch):
@@ -51,13 +51,13 @@ def test_a_positive_is_another_image_of_the_label_where_there_is_one(labels: Lab
                     assert other != row
                     assert labels.values[other, c] == 1
                     seen.add((int(row), int(other)))
-    assert len(seen) > 60  # drawn anew, not one partner for all times
+    assert len(seen) > 60  # drawn anew in every epoch
 
 
-def test_skipping_is_what_a_resumed_run_sees(labels: Labels) -> None:
-    whole, rest = list(Plan(labels, 5, 0).epoch(2)), list(Plan(labels, 5, 0).epoch(2, skip=3))
+def test_a_resumed_run_sees_the_batches_that_are_left(labels: Labels) -> None:
+    epoch, rest = list(Plan(labels, 5, 0).epoch(2)), list(Plan(labels, 5, 0).epoch(2, skip=3))
     assert len(rest) == 2
-    for a, b in zip(whole[3:], rest, strict=True):
+    for a, b in zip(epoch[3:], rest, strict=True):
         assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in ("rows", "keys", "chosen", "positives"))
 
 
@@ -65,10 +65,10 @@ def test_skipping_is_what_a_resumed_run_sees(labels: Labels) -> None:
 def test_processes_share_the_same_global_batch(labels: Labels, processes: int) -> None:
     alone = list(Plan(labels, 5, 0).epoch(1))
     shares = [list(Plan(labels, 5, 0, rank, processes).epoch(1)) for rank in range(processes)]
-    for whole, *parts in zip(alone, *shares, strict=True):
+    for complete, *parts in zip(alone, *shares, strict=True):
         assert len({len(p.rows) for p in parts}) == 1
         real = [(r, k, c, o) for p in parts for r, k, c, o in zip(p.rows, p.keys, p.chosen, p.positives, strict=True)]
-        expected = list(zip(whole.rows, whole.keys, whole.chosen, whole.positives, strict=True))
+        expected = list(zip(complete.rows, complete.keys, complete.chosen, complete.positives, strict=True))
         assert sorted(r for r in real if r[0] < 23) == sorted(expected)
         assert sum(p.weight.sum() for p in parts) == pytest.approx(1, rel=1e-5)
         assert all(
@@ -84,3 +84,37 @@ def test_padding_fills_the_last_batch(labels: Labels) -> None:
     assert batch.weight.sum().item() == pytest.approx(1)
     assert batch.rows.tolist() == last.rows.tolist()
     assert (batch.chosen[batch.rows == 23] == -1).all()
+
+
+def test_three_processes_share_ten_images_without_repeating_or_losing_one() -> None:
+    labels = Labels(("a", "b"), tuple("0123456789"), np.tile(np.array([[1, 0], [0, 1]], np.int8), (5, 1)))
+    for batch in (1, 2, 3, 4, 7, 10, 16):
+        for epoch in range(3):
+            seen: list[int] = []
+            batches = [list(b.rows) for b in Plan(labels, batch, seed=1).epoch(epoch)]
+            for number, shares in enumerate(
+                zip(*(Plan(labels, batch, 1, rank, 3, pad=True).epoch(epoch) for rank in range(3)), strict=True)
+            ):
+                assert len({len(share.rows) for share in shares}) == 1
+                real = [int(row) for share in shares for row, w in zip(share.rows, share.weight, strict=True) if w]
+                assert sorted(real) == sorted(int(row) for row in batches[number])
+                assert sum(float(share.weight.sum()) for share in shares) == pytest.approx(1)
+                seen += real
+            assert sorted(seen) == list(range(10))
+
+
+def test_draws_do_not_depend_on_the_number_of_processes() -> None:
+    labels = Labels(("a", "b"), tuple("0123456789"), np.ones((10, 2), np.int8))
+
+    def draws(count: int) -> dict[int, tuple[int, int, int]]:
+        drawn = {}
+        for rank in range(count):
+            for share in Plan(labels, 4, 7, rank, count, pad=count > 1).epoch(2):
+                for row, key, chosen, positive in zip(
+                    share.rows, share.keys, share.chosen, share.positives, strict=True
+                ):
+                    if row < 10:
+                        drawn[int(row)] = (int(key), int(chosen), int(positive))
+        return drawn
+
+    assert draws(1) == draws(2) == draws(3)

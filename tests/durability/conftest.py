@@ -9,7 +9,7 @@ import pytest
 
 @dataclass
 class Fault:
-    """One kind of fault: how often it was injected and survived, and how many bytes were lost by it."""
+    """One kind of fault: how often it was injected and survived, and how many bytes it lost."""
 
     injected: int = 0
     survived: int = 0
@@ -18,13 +18,13 @@ class Fault:
 
 @dataclass
 class Faults:
-    """Every kind that was tried."""
+    """Every kind of fault that was injected."""
 
     kinds: dict[str, Fault] = field(default_factory=dict)
 
     @contextmanager
     def inject(self, kind: str) -> Iterator[Fault]:
-        """Around a fault and all that is expected after it. What it lost is added to `lost` by the test."""
+        """Wrap a fault and everything expected after it. The test adds the lost bytes to `lost`."""
         fault = self.kinds.setdefault(kind, Fault())
         fault.injected += 1
         yield fault
@@ -40,11 +40,11 @@ def faults(request: pytest.FixtureRequest) -> Faults:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    found = config.stash.get(KEY, Faults()).kinds
-    if not found:
+    kinds_of_fault = config.stash.get(KEY, Faults()).kinds
+    if not kinds_of_fault:
         return
-    rows = [(kind, str(f.injected), str(f.survived), str(f.lost)) for kind, f in found.items()]
-    total = [sum(getattr(f, name) for f in found.values()) for name in ("injected", "survived", "lost")]
+    rows = [(kind, str(f.injected), str(f.survived), str(f.lost)) for kind, f in kinds_of_fault.items()]
+    total = [sum(getattr(f, name) for f in kinds_of_fault.values()) for name in ("injected", "survived", "lost")]
     rows.append(("all", *(str(n) for n in total)))
     head = ("fault", "injected", "survived", "bytes lost")
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(4)]

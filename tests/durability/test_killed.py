@@ -1,4 +1,4 @@
-"""kill -9 at twenty random moments: what the run becomes does not show it."""
+"""kill -9 at twenty random moments: the run ends in the same bits."""
 
 import os
 import random
@@ -29,7 +29,7 @@ def ended(pid: int) -> int | None:
 
 
 def run_for(pid: int, seconds: float) -> int | None:
-    """Let a process run; its exit code if it ended by itself."""
+    """Let a process run; return its exit code if it ended by itself."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         code = ended(pid)
@@ -43,7 +43,7 @@ def run_for(pid: int, seconds: float) -> int | None:
 def test_a_run_killed_twenty_times_ends_in_the_same_bits(
     small_words: tuple[str, ...], tmp_path: Path, faults: Any
 ) -> None:
-    import scob.training.train  # noqa: F401 (the processes split off find it loaded)
+    import scob.training.train  # noqa: F401 (forked processes need not load it again)
 
     log, chance = tmp_path / "log", random.Random(9)
     whole = tmp_path / "whole"
@@ -60,7 +60,7 @@ def test_a_run_killed_twenty_times_ends_in_the_same_bits(
             again = (run / "config.yaml").exists()
             command = ["train", "--resume", str(run)] if again else ["train", *words(small_words), "--out", str(run)]
             pid = forked(command, log)
-            # After the last kill the run is let be, and so is one that was struck often enough to be proof.
+            # After the last kill, or after seven kills of the same run, the run may finish.
             spared = kills == KILLS or struck_here == 7
             code = run_for(pid, LONGEST if spared else chance.uniform(0.02, 0.6) * length)
             if code is None:

@@ -1,4 +1,4 @@
-"""Full disks, signals, lost memory, lost workers, jumping clocks, two runs on one folder, numbers that are none."""
+"""Full disks, signals, too little memory, killed workers, jumping clocks, two runs in one folder, NaN."""
 
 import contextlib
 import os
@@ -117,16 +117,16 @@ def test_a_signal_saves_and_ends_with_its_code(
         kept = checkpoint.latest_checkpoint(run / "checkpoints")
         assert kept is not None
         steps = sum('"step"' in line for line in (run / "metrics.jsonl").read_text().splitlines())
-        fault.lost = abs(kept.progress.step - steps)  # a line a step: not one that was logged is missing
+        fault.lost = abs(kept.progress.step - steps)  # one line per step: none that was logged is missing
         assert fault.lost == 0
 
 
-def test_two_runs_on_one_folder_are_one_too_many(configure: Any, scenes_of: Any, tmp_path: Path, faults: Any) -> None:
+def test_a_second_run_on_a_folder_is_refused(configure: Any, scenes_of: Any, tmp_path: Path, faults: Any) -> None:
     config = configure()
     with (
         faults.inject("two runs on one folder"),
         RunFolder(tmp_path / "run").locked(),
-        pytest.raises(UserError, match="another process is writing"),
+        pytest.raises(UserError, match="another process is writing to"),
     ):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
 
@@ -152,7 +152,7 @@ def test_a_clock_that_jumps_changes_nothing(
 
 
 class Hungry(Training):
-    """Needs so much memory an image that two fit and four do not: the allocation is real, its pages stay untouched."""
+    """Allocates so much memory per image that two images fit and four do not; the pages are never touched."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -172,7 +172,7 @@ def test_a_batch_too_large_for_memory_says_which_fits(
     config = configure()
     with (
         faults.inject("out of memory (CPU)"),
-        pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits, tried here"),
+        pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits \(tried here\)"),
     ):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Hungry)
 
@@ -193,11 +193,11 @@ def test_a_batch_too_large_for_a_gpu_says_which_fits(configure: Any, scenes_of: 
             method.step = hungry
 
     config = configure("train.device=cuda")
-    with pytest.raises(UserError, match=r"does not fit into the GPU; train\.batch=2 fits, tried here"):
+    with pytest.raises(UserError, match=r"does not fit into the GPU; train\.batch=2 fits \(tried here\)"):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Large)
 
 
-def test_a_decoding_worker_that_is_killed_is_named_and_the_run_goes_on(
+def test_a_killed_decoding_worker_is_reported_and_the_run_can_be_resumed(
     configure: Any, tmp_path: Path, faults: Any
 ) -> None:
     draw = np.random.default_rng(0)
@@ -232,7 +232,7 @@ def test_a_decoding_worker_that_is_killed_is_named_and_the_run_goes_on(
         assert fault.lost == 0
 
 
-def test_a_feature_that_is_no_number_stops_the_run_and_names_the_image(
+def test_a_feature_that_is_not_a_number_stops_the_run_and_names_the_image(
     configure: Any, scenes_of: Any, tiny_backbone: Path, tmp_path: Path, faults: Any
 ) -> None:
     from safetensors.torch import load_file, save_file

@@ -1,4 +1,4 @@
-"""No file can hurt: nothing in it is run, nothing it claims is believed before memory is taken for it."""
+"""No file can do harm: no code in it is run, and sizes it claims are checked before memory is allocated."""
 
 import io
 import json
@@ -54,10 +54,10 @@ def test_a_malicious_pickle_is_not_run(tmp_path: Path, faults: Any, form: str) -
             load_backbone(str(path))
         assert not mark.exists()
         pickle.loads(path.read_bytes()) if form == "plain pickle" else None
-        assert mark.exists() == (form == "plain pickle")  # it would have struck
+        assert mark.exists() == (form == "plain pickle")  # loading it would have run the command
 
 
-def test_weights_that_are_packed_air_are_not_unpacked(tmp_path: Path, faults: Any) -> None:
+def test_compressed_weights_are_not_unpacked(tmp_path: Path, faults: Any) -> None:
     plain, path = tmp_path / "plain.pth", tmp_path / "packed.pth"
     torch.save({"conv1.weight": torch.zeros(1 << 22)}, plain)
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
@@ -250,7 +250,7 @@ def test_an_archive_that_grows_without_end_is_refused(tmp_path: Path, faults: An
 
 
 def test_a_run_writes_nothing_outside_its_folder(configure: Any, tmp_path: Path) -> None:
-    """Names of classes and images that look like paths are names, nothing more."""
+    """Names of classes and images that look like paths are only names."""
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
     draw = np.random.default_rng(0)

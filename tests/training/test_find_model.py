@@ -1,27 +1,37 @@
-"""Finding a model: what a path names, and what is said about a path that names none."""
+"""Finding the model that a path names."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scob.errors import UserError
-from scob.training.find_model import find_model
-from support.small_model import Small
+from scob.training.find_model import FoundModel, find_model
 
 
-def test_a_run_names_its_model_and_a_model_folder_itself(small: Small, tmp_path: Path) -> None:
-    run, folder = find_model(small.run), find_model(small.run / "model")
-    assert run.path == folder.path == small.run / "model" and not run.is_onnx
-    assert run.run == small.run and folder.run is None
-    (tmp_path / "model.onnx").write_bytes(b"")
-    assert find_model(tmp_path / "model.onnx").is_onnx
+def test_a_model_folder_and_a_run_folder_name_the_same_model(run_small: Any) -> None:
+    run = run_small()
+    assert find_model(run) == FoundModel(run / "model", run)
+    assert find_model(str(run / "model")) == FoundModel(run / "model")
+    assert not find_model(run).is_onnx
 
 
-def test_a_missing_model_an_unfinished_run_and_another_folder_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no model"):
-        find_model(tmp_path / "none")
+def test_an_onnx_file_is_a_model_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    with pytest.raises(UserError, match=r"there is no model at .*model\.onnx"):
+        find_model(file)
+    file.write_bytes(b"")
+    assert find_model(file) == FoundModel(file) and find_model(file).is_onnx
+
+
+def test_an_unfinished_run_says_how_to_finish_it(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("method: scob")
+    with pytest.raises(UserError, match=rf"is not finished: .*scob train --resume {tmp_path}"):
+        find_model(tmp_path)
+
+
+def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"neither a model folder \(config\.json\), a run folder, nor an \.onnx file"):
         find_model(tmp_path)
-    (tmp_path / "config.yaml").write_text("")
-    with pytest.raises(UserError, match="is not finished: continue it with scob train --resume"):
-        find_model(tmp_path)
+    with pytest.raises(UserError, match=r"there is no model at .*nowhere"):
+        find_model(tmp_path / "nowhere")

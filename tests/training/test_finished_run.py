@@ -1,9 +1,15 @@
 """A finished run opened again."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pytest
 
 from scob.data.readers import open_split
+from scob.errors import UserError
 from scob.training.finished_run import FinishedRun
+from scob.training.train import train
 from support.small_model import Small
 
 
@@ -15,3 +21,24 @@ def test_a_run_knows_its_images_again(small: Small) -> None:
     assert (np.isnan(images.estimates).all(axis=1) == images.held_out).all()
     source = open_split("scenes:96x64", "train")
     assert all((images.split.images.load(i) == source.images.load(i)).all() for i in (0, 40, 95))
+
+
+def test_a_run_that_was_opened_again_scores_as_the_live_one(configure: Any, tmp_path: Path) -> None:
+    config = configure("train.holdout=0.25", "data.evaluate=val", "train.flip_test=true", "train.epochs=1")
+    live = train(config, tmp_path / "run")
+    opened = FinishedRun.open(live.path)
+    assert opened.experiment is None and opened.curve == live.curve and opened.model == live.model
+    for split, images in (("train", 30), ("holdout", 10), ("evaluate", len(live.experiment.data.evaluate))):
+        scores = opened.scores(split, "cpu")
+        assert scores.shape == (images, len(opened.data.observed.classes))
+        assert np.allclose(scores, live.scores(split), atol=1e-5)
+
+
+def test_a_split_that_the_run_does_not_have_is_an_error(run_small: Any) -> None:
+    with pytest.raises(UserError, match="has no holdout images"):
+        FinishedRun.open(run_small()).scores("holdout", "cpu")
+
+
+def test_a_run_that_is_not_finished_is_not_opened(begun: Any) -> None:
+    with pytest.raises(UserError, match="is not finished"):
+        FinishedRun.open(begun[2])

@@ -1,4 +1,4 @@
-"""Metrics against scikit-learn and against loops a child could follow."""
+"""Metrics against scikit-learn and against simple loops."""
 
 import json
 import math
@@ -23,7 +23,6 @@ from scob.training.metrics import (
     recovery_metrics,
     threshold_metrics,
     top_k_metrics,
-    unknown_negative_shares,
 )
 
 
@@ -92,9 +91,9 @@ def test_threshold_rates_are_those_of_scikit_learn_and_of_a_loop(case, threshold
     precisions, recalls = [], []
     for column in range(scores.shape[1]):
         known = reference[:, column] != 0
-        truth, said = reference[known, column] == 1, scores[known, column] >= np.float32(threshold)
+        truth, predicted = reference[known, column] == 1, scores[known, column] >= np.float32(threshold)
         if truth.any():
-            p, r, _, _ = precision_recall_fscore_support(truth, said, average="binary", zero_division=0)
+            p, r, _, _ = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0)
             precisions.append(p)
             recalls.append(r)
     hits = wrong = missed = 0
@@ -130,7 +129,7 @@ def test_top_k_with_a_threshold_keeps_what_reaches_it():
     assert pytest.approx(100 / 3) == plain.OP and cut.OP == 50
 
 
-def test_a_threshold_per_class():
+def test_one_threshold_per_class():
     scores, reference = np.array([[0.4, 0.4], [0.2, 0.8]]), np.array([[1, -1], [-1, 1]])
     assert threshold_metrics(scores, reference, [0.3, 0.5]).OF1 == 100
     assert threshold_metrics(scores, reference, 0.5).OR == 50
@@ -164,7 +163,7 @@ def test_nothing_defined_is_nan_and_null_in_json():
     assert tree["mAP"] is None and tree["per_class"] == {"cat": None} and tree["at_threshold"]["CP"] is None
 
 
-def test_a_class_that_is_never_predicted_counts_as_precision_nought():
+def test_a_class_that_is_never_predicted_has_precision_zero():
     scores, reference = np.array([[0.9, 0.1], [0.1, 0.2]]), np.array([[1, 1], [-1, -1]])
     rates = threshold_metrics(scores, reference)
     assert (rates.CP, rates.CR, rates.OP, rates.OR) == (50, 50, 100, 50)
@@ -201,7 +200,7 @@ def test_mask_metrics_are_a_loop_over_cells(seed):
         mask_metrics(predicted, truth[:1])
 
 
-def test_recovery_counts_only_what_training_was_not_told():
+def test_recovery_counts_only_what_training_did_not_see():
     truth = np.array([[1, 1, -1], [1, -1, 0]])
     observed = np.array([[1, 0, 0], [0, 0, 0]])
     scores = np.array([[0.0, 0.9, 0.6], [0.4, 0.1, 1.0]])  # unknown and known in truth: .9+ .6- .4+ .1-
@@ -235,13 +234,7 @@ def test_calibration_bins():
     assert ours.error == pytest.approx(100 * (0.05 + 2 * 0.365 + 0) / 4)
 
 
-def test_unknown_negative_shares_leave_out_positives_and_the_observed():
-    scores = np.array([[0.05, 0.95, 0.3, 1.0]])
-    shares = unknown_negative_shares(scores, np.array([[0, 0, -1, 0]]), np.array([[-1, 1, -1, -1]]), bins=10)
-    assert shares[0] == shares[9] == 0.5 and shares.sum() == 1
-
-
-def test_senseless_input_is_refused():
+def test_impossible_input_is_refused():
     good, known = np.array([[0.2, 0.8]]), np.array([[1, -1]])
     with pytest.raises(ValueError, match="sigmoid"):
         average_precision(np.array([[2.0, -1.0]]), known)
@@ -258,7 +251,7 @@ def test_senseless_input_is_refused():
 def test_a_whole_evaluation_of_voc_size_takes_well_under_a_second():
     random = np.random.default_rng(0)
     scores, reference = random.random((2510, 20)).astype(np.float32), random.choice([-1, 1], size=(2510, 20))
-    average_precision(scores[:9], reference[:9])  # the import of torchmetrics is not what is timed
+    average_precision(scores[:9], reference[:9])  # so that the import of torchmetrics is not timed
     start = time.process_time()
     evaluate_scores(scores, reference, [str(c) for c in range(20)])
     assert time.process_time() - start < 1

@@ -1,4 +1,4 @@
-"""The model folder: what is written is what predicts, and damage is named."""
+"""The model folder: it contains all that predicting needs, and damage is reported."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def test_every_head_comes_back(run_small: Any, head: str) -> None:
     assert all(torch.equal(v, weights[k]) for k, v in network.state_dict().items())
 
 
-def test_names_stand_on_the_page_as_they_are(folder: Path) -> None:
+def test_names_are_plain_text_in_the_readme(folder: Path) -> None:
     card = ModelCard.read(folder)
     card.classes = ("<img src=x onerror=alert(1)>", "[a](javascript:b)", "two\nlines")
     page = describe(card)
@@ -45,7 +45,7 @@ def test_names_stand_on_the_page_as_they_are(folder: Path) -> None:
     assert "[a]" not in page and "two lines" in page
 
 
-def test_damage_is_named(folder: Path, tmp_path: Path) -> None:
+def test_damage_is_reported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model folder"):
         load_network(tmp_path)
     card = json.loads((folder / "config.json").read_text())

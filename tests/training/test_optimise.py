@@ -29,7 +29,7 @@ def test_the_rate_rises_then_falls_along_a_cosine() -> None:
     assert schedule_factor(0, 1, 1.0, "cosine") > 0
 
 
-def test_it_is_adam_with_a_rate_a_group() -> None:
+def test_it_is_adam_with_one_rate_per_group() -> None:
     smt, other, optimiser = make()
     torch.manual_seed(0)
     twin_smt, twin_other = nn.Linear(3, 3), nn.Linear(3, 1)
@@ -49,7 +49,7 @@ def test_it_is_adam_with_a_rate_a_group() -> None:
         assert torch.allclose(a, b, atol=1e-7)
 
 
-def test_what_a_loss_does_not_reach_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_that_a_loss_does_not_reach_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     smt, other, optimiser = make()
     optimiser.step(other(smt(torch.randn(4, 3))).mean())  # both have moments now
     before = other.weight.detach().clone()
@@ -76,7 +76,7 @@ def test_the_estimators_rate_follows_the_schedule() -> None:
     assert optimiser.estimator_rate == pytest.approx(0.4)
 
 
-def test_moments_go_through_a_checkpoint() -> None:
+def test_moments_survive_a_checkpoint() -> None:
     x = torch.randn(4, 3)
     smt, other, optimiser = make()
     for _ in range(3):

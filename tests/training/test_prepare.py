@@ -1,43 +1,24 @@
-"""Settings from somebody's own images, and continuing from a model."""
+"""Settings chosen from somebody's own images."""
 
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from PIL import Image
 
-from scob.config import resolve
 from scob.errors import UserError
 from scob.inference.model import Running, Scob
-from scob.parallel import Processes
 from scob.recovery.suggest import Selection, recover
-from scob.training.build import build
-from scob.training.continuation import continuing, initialise
-from scob.training.events import ContinuedFrom
 from scob.training.prepare import next_commands, prepare
 from scob.training.train import Shared, train
+from support.own_images import picture, prepared
 from support.small_model import Small, scob
-
-SMALL = ("model.width=32", "model.heads=2", "model.layers=1", "model.feedforward=32", "model.projection=16",
-         "data.workers=0")  # fmt: skip
-
-
-def picture(path: Path, size: tuple[int, int] = (40, 40)) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.full((*size[::-1], 3), hash(path.name) % 256, np.uint8)).save(path)
-
-
-def prepared(source: Path, small: Small, *words: str, **how: object) -> object:
-    return prepare(source, backbone=str(small.backbone), device="cpu", overrides=(*SMALL, *words), **how)  # type: ignore[arg-type]
 
 
 def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_path: Path) -> None:
-    made = prepared(small.photos, small, "train.epochs=1")
-    assert made.images == 24 and made.config.data.size == 64 and made.config.labels.k == 1.5
-    assert "guess" in made.k_reason and made.seconds > 0
-    finished = train(made.config, tmp_path / "run", shared=Shared(made.data))
+    ready = prepared(small.photos, small, "train.epochs=1")
+    assert ready.images == 24 and ready.config.data.size == 64 and ready.config.labels.k == 1.5
+    assert "guess" in ready.k_reason and ready.seconds > 0
+    finished = train(ready.config, tmp_path / "run", shared=Shared(ready.data))
     assert finished.summary["k"] == 1.5
     model = Scob.from_pretrained(tmp_path / "run", "cpu")
     assert model.predict(small.files[0], topk=1)[0].labels[0] in model.classes
@@ -46,15 +27,15 @@ def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_
     assert all("run" in command for command in next_commands(tmp_path / "run"))
 
 
-def test_files_that_are_no_images_are_counted_and_broken_ones_skipped(small: Small, tmp_path: Path) -> None:
+def test_files_that_are_not_images_are_counted_and_broken_ones_skipped(small: Small, tmp_path: Path) -> None:
     for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
         picture(tmp_path / name)
     (tmp_path / "cat" / "notes.txt").write_text("x")
     (tmp_path / "dog" / "bad.jpg").write_bytes(b"x")
-    made = prepared(tmp_path, small)
-    assert made.images == 4 and made.other_files == 1 and len(made.skipped) == 1
-    assert any("not images, skipped: 1" in note for note in made.notes)
-    assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in made.notes)
+    ready = prepared(tmp_path, small)
+    assert ready.images == 4 and ready.other_files == 1 and len(ready.skipped) == 1
+    assert any("not images, skipped: 1" in note for note in ready.notes)
+    assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in ready.notes)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +47,7 @@ def test_files_that_are_no_images_are_counted_and_broken_ones_skipped(small: Sma
         (("cat/a.png", "cat/b.png"), "one class only .'cat'"),
     ],
 )
-def test_what_cannot_be_learned_from_is_told_in_a_sentence(
+def test_images_that_cannot_be_learned_from_are_refused(
     small: Small, tmp_path: Path, names: tuple[str, ...], said: str
 ) -> None:
     for name in names:
@@ -78,9 +59,9 @@ def test_what_cannot_be_learned_from_is_told_in_a_sentence(
 def test_a_class_with_one_image_is_named_and_trained_with(small: Small, tmp_path: Path) -> None:
     for name in ("cat/1.png", "cat/2.png", "cat/3.png", "dog/1.png"):
         picture(tmp_path / "photos" / name)
-    made = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
-    assert made.lonely == ("dog",)
-    assert train(made.config, tmp_path / "run", shared=Shared(made.data)).summary["classes"] == ["cat", "dog"]
+    ready = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
+    assert ready.single_image_classes == ("dog",)
+    assert train(ready.config, tmp_path / "run", shared=Shared(ready.data)).summary["classes"] == ["cat", "dog"]
 
 
 def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -> None:
@@ -89,11 +70,11 @@ def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -
     picture(tmp_path / "two.png", (60, 30))
     rows = [f"{('one.png', 'two.png')[n % 2]},{name},{(1, -1)[n % 3 == 0]}" for n, name in enumerate(names)]
     (tmp_path / "labels.csv").write_text("\n".join(["image,label,state", *rows]))
-    made = prepared(tmp_path / "labels.csv", small, "train.epochs=2", "train.batch=2", "model.projection=512")
-    assert made.classes == 5000 and made.config.scob.capacity == 26
-    train(made.config, tmp_path / "run", shared=Shared(made.data))
-    found = Scob.from_pretrained(tmp_path / "run", "cpu").predict(tmp_path / "one.png", topk=3)
-    assert len(found[0].labels) == 3
+    ready = prepared(tmp_path / "labels.csv", small, "train.epochs=2", "train.batch=2", "model.projection=512")
+    assert ready.classes == 5000 and ready.config.scob.capacity == 26
+    train(ready.config, tmp_path / "run", shared=Shared(ready.data))
+    predictions = Scob.from_pretrained(tmp_path / "run", "cpu").predict(tmp_path / "one.png", topk=3)
+    assert len(predictions[0].labels) == 3
 
 
 def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path) -> None:
@@ -106,10 +87,10 @@ def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path
     other = {"tree": "car"}
     rows = [f"photos/{f},{f.parent}\nphotos/{f},{other.get(str(f.parent), 'tree')}\n" for f in inside]
     table.write_text("image,label\n" + "".join(rows))
-    made = prepared(tmp_path / "photos", small, "train.epochs=1", val=table, estimate=False)
-    assert made.config.labels.k == 2.0 and "validation" in made.k_reason
-    assert (made.data.evaluate.labels.values != 0).all()
-    finished = train(made.config, tmp_path / "run", shared=Shared(made.data))
+    ready = prepared(tmp_path / "photos", small, "train.epochs=1", val=table, estimate=False)
+    assert ready.config.labels.k == 2.0 and "validation" in ready.k_reason
+    assert (ready.data.evaluate.labels.values != 0).all()
+    finished = train(ready.config, tmp_path / "run", shared=Shared(ready.data))
     assert finished.summary["evaluate_images"] == 6
     with pytest.raises(UserError, match="--val"):
         prepared(tmp_path / "photos", small, val=tmp_path / "photos", estimate=False)
@@ -141,50 +122,21 @@ def test_options_that_would_be_ignored_are_refused(words: tuple[str, ...], said:
 def test_a_run_folder_that_is_taken_is_left_as_it_is(small: Small, own_run: Path) -> None:
     before = sorted(own_run.rglob("*"))
     shown = scob("train", "--images", small.photos, "--init", small.run, "--out", own_run)
-    assert shown.returncode == 2 and "already holds a run" in shown.stderr
+    assert shown.returncode == 2 and "already contains a run" in shown.stderr
     assert sorted(own_run.rglob("*")) == before
 
 
-def test_settings_may_continue_from_a_model_too(small: Small, tmp_path: Path) -> None:
-    config = continuing(resolve({"model": {"width": 512}}), small.run, tmp_path / "next", ["train.epochs=3"])
-    assert config.model.width == 32 and config.data.size == 64 and config.train.epochs == 3
-    assert (tmp_path / "next" / "init-backbone" / "config.json").exists()
-
-
-def test_a_model_is_continued_with_a_class_more_and_a_class_less(small: Small, tmp_path: Path) -> None:
-    photos = tmp_path / "photos"
-    shutil.copytree(small.photos, photos)
-    before = Scob.from_pretrained(small.run, "cpu")
-    left = sorted(p.name for p in photos.iterdir())[0]
-    shutil.rmtree(photos / left)
-    picture(photos / "zebra" / "1.png")
-    picture(photos / "zebra" / "2.png")
-    made = prepare(photos, init=small.run, out=tmp_path / "next", device="cpu", overrides=("data.workers=0",))
-    assert made.config.model.width == 32 and made.config.data.size == before.size
-    experiment = build(made.config, made.data, Processes())
-    told = initialise(experiment, small.run)
-    assert told.new == ("zebra",) and left in told.dropped and "tree" in told.kept
-    mine = experiment.data.observed.classes
-    images = before.prepare(np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8))
-    with torch.no_grad():
-        old, new = before.network.eval()(images), experiment.network.eval()(images)
-    for name in told.kept:
-        assert torch.allclose(old[:, before.classes.index(name)], new[:, mine.index(name)], atol=1e-5)
-    target = experiment.method.target.head.state_dict()
-    assert all(torch.equal(value, target[key]) for key, value in experiment.network.head.state_dict().items())
-
-
-def test_what_is_asked_for_wins_over_what_is_chosen(small: Small) -> None:
-    made = prepared(small.photos, small, "labels.k=3", "data.size=96", "train.holdout=0.25", estimate=False)
-    assert made.config.labels.k == 3 and made.config.data.size == 96 and made.data.holdout is not None
+def test_overrides_win_over_chosen_settings(small: Small) -> None:
+    ready = prepared(small.photos, small, "labels.k=3", "data.size=96", "train.holdout=0.25", estimate=False)
+    assert ready.config.labels.k == 3 and ready.config.data.size == 96 and ready.data.holdout is not None
 
 
 def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small: Small, tmp_path: Path) -> None:
     def chosen(*words: str, **how: object) -> tuple[str, float]:
-        made = prepare(
+        ready = prepare(
             small.photos, device="cpu", estimate=False, overrides=words, **{"backbone": str(small.backbone), **how}
         )  # type: ignore[arg-type]
-        return made.config.model.norm, made.config.train.lr_smt
+        return ready.config.model.norm, ready.config.train.lr_smt
 
     assert chosen("model.width=512") == ("pre", 2e-4)
     assert chosen("model.width=64") == ("pre", 2e-3)
@@ -195,40 +147,14 @@ def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small:
     assert chosen(init=small.run, out=tmp_path / "next")[0] == kept == "post"
 
 
-def test_the_run_does_not_lie_among_the_images(small: Small, tmp_path: Path) -> None:
+def test_the_run_folder_may_not_be_among_the_images(small: Small, tmp_path: Path) -> None:
     photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
     for out in ("photos/runs/photos", "photos"):
         with pytest.raises(UserError, match="would be among the images"):
             prepare(photos, backbone=str(small.backbone), device="cpu", out=tmp_path / out)
-    told = scob("train", "--images", ".", "--backbone", small.backbone, "--device", "cpu", cwd=photos)
-    assert told.returncode == 2 and "the run folder runs/photos would be among the images of ." in told.stderr
+    shown = scob("train", "--images", ".", "--backbone", small.backbone, "--device", "cpu", cwd=photos)
+    assert shown.returncode == 2 and "the run folder runs/photos would be among the images of ." in shown.stderr
     assert sorted(p.name for p in photos.iterdir()) == sorted(p.name for p in small.photos.iterdir())
-
-
-def test_weights_that_fit_but_mean_something_else_are_refused(small: Small, tmp_path: Path) -> None:
-    made = prepared(small.photos, small, "model.feedforward=32", "train.epochs=1", estimate=False)
-    assert made.config.model.norm == "pre"
-    with pytest.raises(UserError, match=r"built with model\.norm=post, but these settings say pre"):
-        train(made.config, tmp_path / "run", shared=Shared(made.data), init=small.run)
-    assert not (tmp_path / "run" / "config.yaml").exists()
-
-
-def test_python_goes_on_from_a_model_as_the_verb_does(small: Small, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="out="):
-        prepare(small.photos, init=small.run, device="cpu")
-    assert not (small.run / "init-backbone").exists()
-    words = ("train.lr_smt=1e-12", "train.epochs=1", "train.ema=0", "data.workers=0", "train.select=last")
-    ready = prepare(small.photos, init=small.run, out=tmp_path / "run", device="cpu", overrides=words, estimate=False)
-    told: list[object] = []
-    train(
-        ready.config, tmp_path / "run", shared=Shared(ready.data), init=ready.init,
-        listen=told.append,
-    )  # fmt: skip
-    before, after = (
-        Scob.from_pretrained(run, "cpu").network.head.state_dict() for run in (small.run, tmp_path / "run")
-    )
-    assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in before.items())
-    assert [event.kept for event in told if isinstance(event, ContinuedFrom)] == [ready.data.drawn.classes]
 
 
 def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

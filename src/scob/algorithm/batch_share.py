@@ -27,10 +27,10 @@ class BatchShare:
         return weighted_mean(per_image, self.weight)
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes. The gradient reaches this process's part only."""
+        """The sum over all processes. Its gradient flows only into this process's part."""
         return self.processes.collect(value)
 
     def counted_once(self, term: Tensor) -> Tensor:
-        """A term that every process computes in full: its value is divided among them, its gradient already is."""
+        """Divide the value of a term that every process computes in full. Its gradient is divided already."""
         share = 1 / self.processes.count
         return term if share == 1 else term - (1 - share) * term.detach()

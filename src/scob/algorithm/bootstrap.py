@@ -1,7 +1,7 @@
 """Algorithm 1: semantic contrastive bootstrapping by expectation-maximisation, one iteration on one screen.
 
-The methods below `step` are its lines, in its order. Where the text leaves a choice, `ScobSettings` names it;
-docs/paper.md says how each was read.
+The methods below `step` are its lines, in its order. Where the paper leaves a choice open, `ScobSettings` has a setting
+for it; docs/paper.md explains each.
 """
 
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from scob.algorithm.losses import l_cont
 from scob.algorithm.masks import MaskBank, flip_masks
 from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
-from scob.algorithm.step_views import StepViews, look_at
+from scob.algorithm.step_views import StepViews, compute_views
 from scob.config import Config
 from scob.draws import mix_tensor, seed_key, uniform
 from scob.model.backbone import Features
@@ -71,7 +71,7 @@ class Bootstrap(GuidedMethod):
         if s.contrast == "none":
             return self.masked_class_step(batch, optimiser)
 
-        views = look_at(self.source, batch, s.positive == "class")
+        views = compute_views(self.source, batch, s.positive == "class")
         clean = leaves(views.clean)
         logits = self.logits(clean)  # P_B = g(Phi(x; Theta^{t-1}))
         masks = self.e_step(logits, clean, batch, views.clean_flip)  # E-step, Eq. 10
@@ -98,7 +98,7 @@ class Bootstrap(GuidedMethod):
             node = self.target.key(detached_features, masks)
         gather = self.problem.processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
-        if self.settings.contrast == "random":  # a plain memory bank: the newest stay
+        if self.settings.contrast == "random":  # a plain memory bank keeps the newest
             score = torch.zeros_like(score) + self.tree.inserted
         self.tree.insert(gather(batch.chosen), gather(score), gather(batch.rows), gather(node))
         if masks is not None:

@@ -1,6 +1,6 @@
 """Class activation maps (Eq. 2-3): gradient -> activation -> binary mask, for a whole batch at once, on the device.
 
-Differentiates the logit of a class, not its probability: the probability saturates and its gradient with it.
+The logit of a class is differentiated, not its probability: the gradient of a saturated probability vanishes.
 """
 
 import torch
@@ -15,7 +15,7 @@ Maps = tuple[Tensor, Tensor]
 
 
 def leaves(features: Features) -> Features:
-    """Features that a class activation can be differentiated to, without reaching a frozen backbone."""
+    """Features that gather a gradient: detached from a frozen backbone, unchanged from one that is trained."""
     third, fourth = (f if f.requires_grad else f.detach().requires_grad_() for f in features)
     return third, fourth
 
@@ -31,8 +31,8 @@ def activations(features: Tensor, gradient: Tensor, kind: str = "grad") -> Tenso
         weights = g.mean(dim=(2, 3), keepdim=True)
     else:
         square = g.square()
-        below = 2 * square + f.sum(dim=(2, 3), keepdim=True) * square * g
-        share = square / torch.where(below.abs() > 1e-12, below, torch.ones_like(below))
+        denominator = 2 * square + f.sum(dim=(2, 3), keepdim=True) * square * g
+        share = square / torch.where(denominator.abs() > 1e-12, denominator, torch.ones_like(denominator))
         weights = (share * g.relu()).sum(dim=(2, 3), keepdim=True)
     heat = F.relu((weights * f).mean(dim=1))
     peak = heat.amax(dim=(1, 2), keepdim=True)
@@ -40,9 +40,9 @@ def activations(features: Tensor, gradient: Tensor, kind: str = "grad") -> Tenso
 
 
 def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
-    """Eq. 3: average over an l x l window, keep what reaches the threshold: (B, h, w) -> (B, h, w) bool.
+    """Eq. 3: average over an l x l window, keep the cells that reach the threshold: (B, h, w) -> (B, h, w) bool.
 
-    A map without any activation keeps nothing, whatever the threshold.
+    A map without any activation has no foreground, even with a threshold of 0.
     """
     if window > 1:
         padding = window // 2
@@ -54,20 +54,21 @@ def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
 
 
 def activation_maps(
-    logits: Tensor, features: Features, chosen: Tensor, kind: str = "grad", source: str = "each"
+    logits: Tensor, features: Features, classes: Tensor, kind: str = "grad", source: str = "each"
 ) -> Maps:
-    """Maps of one class an image at both stages.
+    """Maps of one class per image, at both stages.
 
-    logits (B, L) computed from `features` (which require a gradient), chosen (B,) a class index, -1 for none (its map
-    is 0). The gradient stops at the features; the graph is kept for the losses.
+    logits (B, L) computed from `features` (which require a gradient); classes (B,) of class indices, -1 for none (its
+    map is 0). `source="stage4"` uses the map of stage 4 at both stages. The gradient stops at the features; the graph
+    is kept for the losses.
     """
-    picked = logits.gather(1, chosen.clamp(min=0)[:, None])[:, 0] * (chosen >= 0)
-    gradients = torch.autograd.grad(full(picked).sum(), features, retain_graph=True, allow_unused=True)
+    class_logits = logits.gather(1, classes.clamp(min=0)[:, None])[:, 0] * (classes >= 0)
+    gradients = torch.autograd.grad(full(class_logits).sum(), features, retain_graph=True, allow_unused=True)
     maps = [
         activations(f.detach(), g if g is not None else torch.zeros_like(f), kind)
         for f, g in zip(features, gradients, strict=True)
     ]
-    # A head that reads stage 4 alone gives stage 3 no gradient: it borrows stage 4's map, as `stage4` does for all.
+    # A head that reads only stage 4 gives stage 3 no gradient, so stage 3 takes the map of stage 4.
     if source == "stage4" or gradients[0] is None:
         maps[0] = F.interpolate(maps[1][:, None], size=features[0].shape[2:], mode="bilinear", align_corners=False)[
             :, 0

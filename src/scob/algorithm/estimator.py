@@ -1,6 +1,6 @@
 """The label estimator of ROLE (Cole et al. 2021): a row of estimated labels for every training image.
 
-Only the rows of a batch are read, differentiated and moved, so a step costs the same whatever the number of images.
+A step reads, differentiates and updates only the rows of its batch, so it costs the same for any number of images.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from scob.draws import seed_key, uniform
 from scob.model.row_tables import CHUNK, RowModule, RowStorage
 
-PINNED = 0.995
+PINNED = 0.995  # where the estimate of an observed positive starts; 1 - PINNED for an observed negative
 
 
 class Estimator(RowModule):
@@ -34,24 +34,23 @@ class Estimator(RowModule):
         self.register_buffer("visits", storage.table("estimator-visits", shape[:1], torch.int32, device))
         for begin in range(0, len(observed), CHUNK):  # the draws of all rows at once would take ten times the table
             known = observed[begin : begin + CHUNK]
-            spread = uniform(keys[begin : begin + CHUNK], seed_key(seed, "estimator"), shape[1])
-            start = 0.5 - xi + 2 * xi * spread
+            draws = uniform(keys[begin : begin + CHUNK], seed_key(seed, "estimator"), shape[1])
+            start = 0.5 - xi + 2 * xi * draws
             start = torch.where(known == 1, PINNED, torch.where(known == -1, 1 - PINNED, start))
             self.logits[begin : begin + CHUNK] = torch.logit(start)
 
     def rows(self, index: Tensor) -> Tensor:
-        """The logits of some images as a leaf that gathers a gradient: (B,) -> (B, L)."""
-        home = self.logits.device
-        return self.logits[index.to(home)].to(index.device).detach().requires_grad_()
+        """The logits of some images as a leaf tensor that gathers a gradient: (B,) -> (B, L)."""
+        return self.logits[index.to(self.logits.device)].to(index.device).detach().requires_grad_()
 
     @torch.no_grad()
     def move(
         self, index: Tensor, gradient: Tensor, rate: float | Tensor, betas: tuple[float, float] = (0.9, 0.999)
     ) -> None:
-        """One Adam step of the rows `index`, which must not repeat (padding may); every other row stays as it is."""
-        home = self.logits.device
-        index, gradient = index.to(home), gradient.to(home)
-        rate = rate.to(home) if isinstance(rate, Tensor) else rate
+        """One Adam step of the rows `index`, in which only padding may repeat. No other row changes."""
+        device = self.logits.device
+        index, gradient = index.to(device), gradient.to(device)
+        rate = rate.to(device) if isinstance(rate, Tensor) else rate
         visits = self.visits[index] + 1
         first = betas[0] * self.first[index] + (1 - betas[0]) * gradient
         second = betas[1] * self.second[index] + (1 - betas[1]) * gradient.square()

@@ -29,7 +29,7 @@ class ClassLosses:
 
 
 class GuidedMethod(LabelEstimation):
-    """L_class whose own activations say where the observed object is."""
+    """L_class, and masks that say where the observed object is, from the network's own class activations."""
 
     Settings: ClassVar[type[Section]] = ScobSettings
     settings: ScobSettings
@@ -70,7 +70,7 @@ class GuidedMethod(LabelEstimation):
         return masks
 
     def masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
-        """The other reading of Sec. 3.2: the masked feature must show the class that it was masked for."""
+        """The other reading of Sec. 3.2: the masked features must show the class they were masked for."""
         with autocast(clean[0].device, self.source.precision):
             logits = full(self.network.classify(clean, masks))
         only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
@@ -86,7 +86,7 @@ class GuidedMethod(LabelEstimation):
         return ClassLosses(loss, rows, named)
 
     def masked_class_step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
-        """An iteration without contrast whose class losses look at masks."""
+        """An iteration without contrast: L_class and the masked class loss."""
         flip = self.source.views.flips(batch.keys, "clean")
         clean = leaves(self.clean_features(batch))
         logits = self.logits(clean)

@@ -1,12 +1,14 @@
 """The instance priority tree (Alg. 2-3): for every class, its most confident object features.
 
-A priority queue a class, kept as one (classes, capacity) table of scores, ids and features instead of pointers: a
-batch goes in, and the most confident nodes come out, by a fixed number of tensor operations, whatever the batch and
-the number of classes. Contents and order are those of a heap a class that drops its lowest score when full; of equal
-scores the older node stands higher, so nothing is left to chance.
+The paper keeps one heap per class. Here they are one (classes, capacity) table of scores, ids and features, so that a
+batch is inserted, and the most confident nodes are read, with a fixed number of tensor operations, however large the
+batch and however many the classes. The heap that the table equals is `PlainHeap` in tests/algorithm/test_ipt.py, which
+follows Alg. 2-3 step by step; a property test there compares the two after every batch. A full class drops its lowest
+score. Of equal scores the older node ranks higher, so the contents never depend on chance.
 
-Where the paper's Alg. 2-3 cannot be meant as printed (children 2i and 2i + 1 from 0 are no heap; the last leaf, not
-the lowest score, is dropped; the size of N^z is tested where N^i is popped) this follows its text.
+Where Alg. 2-3 cannot be meant as printed, both follow the paper's text instead. Children at 2i and 2i + 1, counted from
+0, do not form a heap; the printed code drops the last leaf instead of the lowest score, and tests the size of N^z where
+it pops N^i.
 """
 
 import torch
@@ -14,11 +16,16 @@ from torch import Tensor, nn
 
 EMPTY = -1
 NEVER = torch.iinfo(torch.int64).min
-TREE_NUMBERS = 1 << 26  # numbers that the features of a tree may hold, a quarter of a gigabyte
+TREE_NUMBERS = 1 << 26  # the most numbers that the features of a tree may have: a quarter of a gibibyte
 
 
 class InstancePriorityTree(nn.Module):
-    """Nodes of `classes` classes, `capacity` each; an image owns at most one node (a revisit replaces its old one)."""
+    """`capacity` nodes for each of `classes` classes. An image owns at most one node: a revisit replaces its old one.
+
+    A node is a slot of the table: its `features`, its `scores`, and its image in `ids` (EMPTY if the slot is free).
+    `priority` sorts a class's nodes by score, then age. `home` (N + 1,) is the slot that each image was last given, as
+    an index into the flattened table. `inserted` counts all insertions; it dates the nodes.
+    """
 
     features: Tensor
     scores: Tensor
@@ -32,8 +39,8 @@ class InstancePriorityTree(nn.Module):
     ) -> None:
         super().__init__()
         self.classes, self.capacity = classes, capacity
-        # One class more than there are: what must not be stored (padding, images without a label, nodes that lose
-        # against a full tree) is written to that last class's first slot and wiped.
+        # One class more than there are. What must not be stored (padding, images without a label, nodes that are too
+        # low for a full class) is written to the first slot of this spare class, then erased.
         self.register_buffer("features", torch.zeros(classes + 1, capacity, dimension, device=device))
         self.register_buffer("scores", torch.full((classes + 1, capacity), -torch.inf, device=device))
         self.register_buffer("priority", torch.full((classes + 1, capacity), NEVER, dtype=torch.int64, device=device))
@@ -45,62 +52,63 @@ class InstancePriorityTree(nn.Module):
     def insert(self, labels: Tensor, scores: Tensor, ids: Tensor, features: Tensor) -> None:
         """Alg. 2 for a batch: labels (B,) class or -1 for none, scores (B,), ids (B,) no image twice, features (B, D).
 
-        First every image of the batch leaves the node it had, in whichever class; then they come in one after another.
-        A full class keeps its highest scores; of equal scores the older node stays.
+        The result is that of removing every old node of the batch's images, in any class, and then inserting the images
+        one after another. A full class keeps its highest scores; of equal scores the older node stays.
         """
-        bin_class, count = self.classes, len(labels)
-        real = labels >= 0
-        target = torch.where(real, labels, bin_class)
+        spare_class, count = self.classes, len(labels)
+        labelled = labels >= 0
+        node_class = torch.where(labelled, labels, spare_class)
         flat_scores, flat_ids, flat_priority = self.scores.view(-1), self.ids.view(-1), self.priority.view(-1)
 
-        old = self.home[ids]
-        owned = real & (flat_ids[old] == ids)
-        spill = torch.full_like(old, bin_class * self.capacity)
-        emptied = torch.where(owned, old, spill)
+        old_slot = self.home[ids]
+        owned = labelled & (flat_ids[old_slot] == ids)  # another image may have taken the slot since
+        spare_slot = torch.full_like(old_slot, spare_class * self.capacity)
+        emptied = torch.where(owned, old_slot, spare_slot)
         flat_scores.index_fill_(0, emptied, -torch.inf)  # a plain assignment would copy the number from the host
         flat_priority.index_fill_(0, emptied, NEVER)
         flat_ids.index_fill_(0, emptied, EMPTY)
 
-        # The r-th best newcomer of a class stands against that class's r-th lowest node and takes its slot if higher.
+        # The r-th best newcomer of a class competes with the r-th lowest node of that class, and replaces it if higher.
         scores = scores.to(self.scores.dtype)
         priority = by_score_then_age(scores, self.inserted + torch.arange(count, device=labels.device))
-        rank = ((target[None, :] == target[:, None]) & (priority[None, :] > priority[:, None])).sum(dim=1)
-        lowest, slots = self.priority[target].topk(min(count, self.capacity), dim=1, largest=False)
-        within = rank.clamp(max=lowest.shape[1] - 1)[:, None]
-        wins = real & (rank < lowest.shape[1]) & (priority > lowest.gather(1, within)[:, 0])
-        place = torch.where(wins, target * self.capacity + slots.gather(1, within)[:, 0], spill)
-        flat_scores[place] = scores
-        flat_priority[place] = priority
-        flat_ids[place] = ids
-        self.features.view(-1, self.features.shape[2])[place] = features.to(self.features.dtype)
-        self.home[ids] = torch.where(wins, place, torch.where(real, spill, self.home[ids]))
+        rank = ((node_class[None, :] == node_class[:, None]) & (priority[None, :] > priority[:, None])).sum(dim=1)
+        lowest, positions = self.priority[node_class].topk(min(count, self.capacity), dim=1, largest=False)
+        opponent = rank.clamp(max=lowest.shape[1] - 1)[:, None]
+        wins = labelled & (rank < lowest.shape[1]) & (priority > lowest.gather(1, opponent)[:, 0])
+        slot = torch.where(wins, node_class * self.capacity + positions.gather(1, opponent)[:, 0], spare_slot)
+        flat_scores[slot] = scores
+        flat_priority[slot] = priority
+        flat_ids[slot] = ids
+        self.features.view(-1, self.features.shape[2])[slot] = features.to(self.features.dtype)
+        self.home[ids] = torch.where(wins, slot, torch.where(labelled, spare_slot, self.home[ids]))
 
         self.inserted += count
-        self.scores[bin_class, 0].fill_(-torch.inf)
-        self.priority[bin_class, 0].fill_(NEVER)
-        self.ids[bin_class, 0].fill_(EMPTY)
-        self.features[bin_class, 0].fill_(0)
+        self.scores[spare_class, 0].fill_(-torch.inf)
+        self.priority[spare_class, 0].fill_(NEVER)
+        self.ids[spare_class, 0].fill_(EMPTY)
+        self.features[spare_class, 0].fill_(0)
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
         """Alg. 3: the `count` most confident nodes of every class: features (L, t, D) and which exist (L, t)."""
-        best, slots = self.priority[:-1].topk(min(count, self.capacity), dim=1)
-        return self._take(slots), best > NEVER
+        best, positions = self.priority[:-1].topk(min(count, self.capacity), dim=1)
+        return self._take(positions), best > NEVER
 
     def random(self, count: int, priorities: Tensor) -> tuple[Tensor, Tensor]:
         """The `Random` rows of Tab. 3: nodes of every class by random priorities (L, capacity)."""
         drawn = torch.where(self.scores[:-1] > -torch.inf, priorities, -1.0)
-        best, slots = drawn.topk(min(count, self.capacity), dim=1)
-        return self._take(slots), best >= 0
+        best, positions = drawn.topk(min(count, self.capacity), dim=1)
+        return self._take(positions), best >= 0
 
-    def _take(self, slots: Tensor) -> Tensor:
-        first = torch.arange(self.classes, device=slots.device)[:, None] * self.capacity
-        return self.features.view(-1, self.features.shape[2])[first + slots]
+    def _take(self, positions: Tensor) -> Tensor:
+        """The features (L, t, D) at positions (L, t) of every class."""
+        first = torch.arange(self.classes, device=positions.device)[:, None] * self.capacity
+        return self.features.view(-1, self.features.shape[2])[first + positions]
 
 
 def by_score_then_age(scores: Tensor, born: Tensor) -> Tensor:
-    """One int64 that sorts by float32 score and, where those are equal, the older (smaller `born`) higher."""
+    """One int64 that sorts by float32 score and, for equal scores, ranks the older (smaller `born`) higher."""
     bits = scores.to(torch.float32).view(torch.int32).to(torch.int64)
-    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # floats below 0 sort backwards by their bits
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # the bits of negative floats sort in reverse
     return (ordered << 32) + (0xFFFFFFFF - born)
 
 

@@ -25,7 +25,7 @@ class LabelEstimation(Method):
         self.capturable = problem.rows.kind == "device"
 
     def class_loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Eq. 12, and the estimator's rows of the batch (B, L), which will hold their gradient."""
+        """Eq. 12, and the estimator's rows of the batch (B, L), whose gradient the optimiser fills in."""
         rows = self.estimator.rows(batch.rows)
         loss = l_class(logits.sigmoid(), rows.sigmoid(), self.observed(batch), self.problem.k, self.share(batch))
         return loss, rows

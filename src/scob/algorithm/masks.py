@@ -1,6 +1,6 @@
 """The mask bank: the last foreground mask of every training image at both stages, one bit per cell.
 
-A row of zeros means "not seen yet". An empty mask hides nothing, so the two need not be told apart.
+A row of zeros means "not seen yet" or "empty mask". Both hide nothing, so they need no distinction.
 """
 
 import torch
@@ -36,7 +36,7 @@ def flip_masks(masks: Keep, flip: Tensor) -> Keep:
 
 
 class MaskBank(RowModule):
-    """Masks of N images (and a padding row) in unflipped coordinates, 980 bits per image at 448 pixels."""
+    """Masks of N images (and a padding row), stored unflipped: 980 bits per image at 448 pixels."""
 
     packed: Tensor
 

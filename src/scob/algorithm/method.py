@@ -84,7 +84,7 @@ class Method(nn.Module):
 
     @classmethod
     def adjust(cls, config: Config) -> Config:
-        """Change settings that all methods share (the head, say) before anything is built."""
+        """Change settings that all methods share (such as the head) before anything is built."""
         return config
 
     @classmethod
@@ -113,7 +113,7 @@ class Method(nn.Module):
         return self.source.clean(batch.rows, batch.images, self.source.views.flips(batch.keys, "clean"))
 
     def logits(self, features: Features) -> Tensor:
-        """The network's answer in full precision, (B, L)."""
+        """The network's logits in full precision, (B, L)."""
         with autocast(features[0].device, self.source.precision):
             return full(self.network.classify(features))
 
@@ -131,21 +131,21 @@ class Method(nn.Module):
         return self.needs_images or self.source.cache is None
 
     def phase(self, epoch: int) -> str:
-        """A name for what steps do in this epoch: steps of the same phase run the same operations on other data."""
+        """A name for what steps do in this epoch: all steps of a phase run the same operations, on different data."""
         return "step"
 
     def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch, and again when a run resumes inside one: derive state here, do not count."""
 
     def head_replaced(self) -> None:
-        """Called when the network's head was given the weights of a model: copy again what copies it."""
+        """Called after the weights of a model were loaded into the network's head: update every copy of it."""
 
     def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """One iteration; returns the named losses, detached."""
         raise TypeError(f"the method {type(self).__name__} does not define a step")
 
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know about how the method was set up, one sentence each."""
+        """What the user should know about how the method was set up, one sentence each."""
         return ()
 
     def estimates(self) -> Tensor | None:

@@ -1,7 +1,7 @@
-"""Which images a step sees: an order for every epoch, the label each image stands for, and its class-positive.
+"""Which images a step sees: an order for each epoch and, for each image, one observed label and a class positive.
 
-All of it is drawn by seed, epoch and image on the host, before the step, so that images can be fetched ahead and a
-resumed or distributed run sees the same. Over several processes each takes its share of the same global batch.
+Everything is drawn on the host before the step, by seed, epoch and image, so that images can be fetched ahead and a
+resumed or distributed run sees the same batches. Several processes share each global batch.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class PlannedBatch:
 
 @dataclass
 class Batch:
-    """A planned batch on the device. `keys` already hold seed and epoch; `images` are uint8 where they are needed."""
+    """A planned batch on the device. `keys` already include seed and epoch; `images` are uint8, if they are needed."""
 
     rows: Tensor
     keys: Tensor
@@ -51,7 +51,7 @@ class Plan:
     def __init__(
         self, labels: Labels, batch: int, seed: int, rank: int = 0, processes: int = 1, pad: bool = False
     ) -> None:
-        """`pad` fills the last batch up with padding, for code that wants one shape."""
+        """`pad` fills the last batch up with padding, for code that needs a fixed shape."""
         self.batch, self.seed, self.rank, self.processes, self.pad = batch, seed, rank, processes, pad
         self.present = labels.values == PRESENT
         self.keys = labels.keys
@@ -63,56 +63,56 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
+        """Steps per epoch."""
         return -(-self.count // self.batch)
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[PlannedBatch]:
-        """The batches of an epoch, from the `skip`-th on."""
+        """The batches of an epoch, without the first `skip`."""
         order = permutation(self.count, self.seed, epoch, "order")
         for step in range(skip, self.steps):
             yield self._share(order[step * self.batch : (step + 1) * self.batch], epoch)
 
-    def _share(self, whole: Rows, epoch: int) -> PlannedBatch:
-        """This process's part of a global batch; every process's part has the same length."""
-        length = -(-(self.batch if self.pad else len(whole)) // self.processes)
+    def _share(self, global_rows: Rows, epoch: int) -> PlannedBatch:
+        """This process's part of a global batch. The parts of all processes have the same length."""
+        length = -(-(self.batch if self.pad else len(global_rows)) // self.processes)
         rows = np.full(length, self.count, dtype=np.int64)
-        mine = whole[self.rank :: self.processes]
-        rows[: len(mine)] = mine
+        own_rows = global_rows[self.rank :: self.processes]
+        rows[: len(own_rows)] = own_rows
         real = rows < self.count
         keys = mix(np.where(real, self.keys[np.minimum(rows, self.count - 1)], 0), seed_key(self.seed, epoch)).view(
             np.int64
         )
         chosen = self._choose(rows, keys, real)
-        weight = np.where(real, np.float32(1 / len(whole)), np.float32(0))
-        return PlannedBatch(rows, keys, chosen, self._positives(rows, chosen, keys), weight, len(whole))
+        weight = np.where(real, np.float32(1 / len(global_rows)), np.float32(0))
+        return PlannedBatch(rows, keys, chosen, self._positives(rows, chosen, keys), weight, len(global_rows))
 
     def _choose(self, rows: Rows, keys: Rows, real: NDArray[np.bool_]) -> Rows:
-        """One observed positive of each image, drawn; -1 where there is none."""
+        """One observed positive of each image, drawn at random; -1 if it has none."""
         present = self.present[np.minimum(rows, self.count - 1)] & real[:, None]
         if not present.shape[1]:
             return np.full(len(rows), -1, dtype=np.int64)
         lanes = np.arange(present.shape[1], dtype=np.int64)[None, :]
         draw = mix(mix(keys, seed_key("choose")).view(np.int64)[:, None] ^ lanes, seed_key("lane")) | np.uint64(1)
-        best = np.where(present, draw, np.uint64(0)).argmax(axis=1)
-        return np.where(present.any(axis=1), best, -1).astype(np.int64)
+        drawn_class = np.where(present, draw, np.uint64(0)).argmax(axis=1)
+        return np.where(present.any(axis=1), drawn_class, -1).astype(np.int64)
 
     def _positives(self, rows: Rows, chosen: Rows, keys: Rows) -> Rows:
-        """Another image with the same observed label (Eq. 7); the image itself where it is the only one."""
+        """Another image with the same observed label (Eq. 7); the image itself if it is the only one."""
         c = np.maximum(chosen, 0)
         size = np.maximum(self.sizes[c], 1)
-        place = (mix(keys, seed_key("positive")) % size.astype(np.uint64)).astype(np.int64)
+        position = (mix(keys, seed_key("positive")) % size.astype(np.uint64)).astype(np.int64)
         if not len(self.members):
             return rows
-        first = self.members[np.minimum(self.starts[c] + place, len(self.members) - 1)]
-        after = self.members[np.minimum(self.starts[c] + (place + 1) % size, len(self.members) - 1)]
-        return np.where(chosen < 0, rows, np.where(first == rows, after, first)).astype(np.int64)
+        partner = self.members[np.minimum(self.starts[c] + position, len(self.members) - 1)]
+        following = self.members[np.minimum(self.starts[c] + (position + 1) % size, len(self.members) - 1)]
+        return np.where(chosen < 0, rows, np.where(partner == rows, following, partner)).astype(np.int64)
 
 
 def to_device(planned: PlannedBatch, epoch: int, step: int, device: torch.device) -> Batch:
     """One transfer for the integers of a batch, one for its weights."""
-    whole = torch.from_numpy(np.stack((planned.rows, planned.keys, planned.chosen, planned.positives)))
+    integers = torch.from_numpy(np.stack((planned.rows, planned.keys, planned.chosen, planned.positives)))
     weight = torch.from_numpy(planned.weight)
     if device.type == "cuda":
-        whole, weight = whole.pin_memory(), weight.pin_memory()
-    rows, keys, chosen, positives = whole.to(device, non_blocking=True).unbind(0)
+        integers, weight = integers.pin_memory(), weight.pin_memory()
+    rows, keys, chosen, positives = integers.to(device, non_blocking=True).unbind(0)
     return Batch(rows, keys, chosen, positives, weight.to(device, non_blocking=True), epoch, step)

@@ -14,8 +14,8 @@ from scob.model.features import FeatureSource
 class StepViews:
     """Features of a batch's views, and which images of each view are mirrored (B,).
 
-    `strong` is called when the strong view is needed: a backbone that learns has moved by then. `positive` is the weak
-    view of the class positives, or None if every image is its own positive.
+    `strong` is a function: a backbone that is trained computes the strong view only when it is needed, after its first
+    update. `positive` is the weak view of the class positives, or None if every image is its own positive.
     """
 
     clean: Features
@@ -26,10 +26,10 @@ class StepViews:
     positive_flip: Tensor
 
 
-def look_at(source: FeatureSource, batch: Batch, class_positives: bool) -> StepViews:
+def compute_views(source: FeatureSource, batch: Batch, class_positives: bool) -> StepViews:
     """Features of the clean view, the strong view and, with class positives, the positives' weak view.
 
-    A frozen backbone computes all that are not cached in one forward pass.
+    A frozen backbone computes all views that are not cached in one forward pass.
     """
     views, cache, frozen = source.views, source.cache, source.backbone.frozen
     images = batch.images
@@ -41,13 +41,13 @@ def look_at(source: FeatureSource, batch: Batch, class_positives: bool) -> StepV
     def strong_view() -> Tensor:
         return views.strong(images, strong_flip, batch.keys)
 
-    wanted = [strong_view()] if frozen else []
+    pixels = [strong_view()] if frozen else []
     if cache is None:
-        wanted.append(views.weak(images, clean_flip))
+        pixels.append(views.weak(images, clean_flip))
         if class_positives:
             assert batch.positive_images is not None
-            wanted.append(views.weak(batch.positive_images, positive_flip))
-    features = source.of(*wanted)
+            pixels.append(views.weak(batch.positive_images, positive_flip))
+    features = source.of(*pixels)
     strong = features.pop(0) if frozen else None
     clean = cache.read(batch.rows, clean_flip) if cache is not None else features[0]
     positive = None

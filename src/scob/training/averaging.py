@@ -18,21 +18,21 @@ class Average:
         self.averages = [p.detach().clone() for p in self.live] if decay else []
 
     def follow(self, step: int) -> None:
-        """Move towards the live weights; the first steps are averaged more evenly."""
+        """Move towards the live weights; early on the average moves faster."""
         if self.decay:
             follow(self.averages, self.live, min(self.decay, (1 + step) / (10 + step)))
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """The network with averaged weights."""
+        """Inside this context the network has the averaged weights."""
         if not self.decay:
             yield
             return
-        own = [p.detach().clone() for p in self.live]
+        saved = [p.detach().clone() for p in self.live]
         with torch.no_grad():
             torch._foreach_copy_(self.live, self.averages)
         try:
             yield
         finally:
             with torch.no_grad():
-                torch._foreach_copy_(self.live, own)
+                torch._foreach_copy_(self.live, saved)

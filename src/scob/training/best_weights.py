@@ -1,4 +1,4 @@
-"""The weights of the best epoch so far, kept beside the checkpoints until the run ends with them."""
+"""The weights of the best epoch so far, kept in the run folder until they become the model."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,12 +10,12 @@ from scob.files import write_atomically
 
 
 def best_file(folder: Path, epoch: int) -> Path:
-    """The weights after that epoch, if it was the best so far."""
+    """The file with the weights after that epoch."""
     return folder / f"best-{epoch:06d}.safetensors"
 
 
 def save_best(folder: Path, epoch: int, network: nn.Module) -> None:
-    """Write the trained weights of a network."""
+    """Write the weights of a network that are trained; frozen ones do not change."""
     trained = {name: p.detach().cpu().contiguous() for name, p in network.named_parameters() if p.requires_grad}
     write_atomically(best_file(folder, epoch), save(trained))
 

@@ -111,7 +111,7 @@ def make_problem(
     folder: Path | None = None,
     listen: Listener = silent,
 ) -> methods.Problem:
-    """What the method may know, with a last row for padding."""
+    """What the method may know. Observed labels and keys end with a row for padding."""
     device = processes.device
     values = torch.from_numpy(np.concatenate((data.observed.values, np.zeros_like(data.observed.values[:1]))))
     keys = torch.from_numpy(np.append(data.observed.keys, 0))

@@ -71,7 +71,7 @@ def unpack(
 
 
 def backbone_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What a checkpoint holds of the backbone: its BatchNorm statistics and the stages that learn."""
+    """The backbone's part of a checkpoint: its BatchNorm statistics and the stages that are trained."""
     return _part(tensors, f"{METHOD}network.backbone.")
 
 
@@ -121,7 +121,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def best_epoch_of(path: Path) -> int | None:
-    """The best epoch a checkpoint names; None if it names none or cannot be read."""
+    """The best epoch that a checkpoint names; None if there is none or the file cannot be read."""
     try:
         with safe_open(path, framework="pt") as file:
             stored: dict[str, Any] = json.loads((file.metadata() or {})["progress"])

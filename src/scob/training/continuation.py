@@ -15,19 +15,19 @@ from scob.training.model_folder import load_network
 
 
 def settings_of_model(model: Path, out: Path) -> dict[str, Any]:
-    """The settings a model was built with; its backbone becomes a folder of the new run."""
+    """The settings that a model was built with. Its backbone is copied to a folder of the new run."""
     if model.suffix == ".onnx":
         raise UserError(f"{model} is an ONNX file, which cannot be trained further: give its run or model folder")
     network, card = load_network(find_model(model).path)
     folder = out / "init-backbone"
     save_backbone(network.backbone, folder, card.mean, card.std)
-    # The statistics of BatchNorm are the model's already.
-    built = {**card.model, "backbone": str(folder), "calibrate_bn": False}
-    return {"data": {"size": card.size}, "model": built, "method": card.method}
+    # The model has its BatchNorm statistics already.
+    model_settings = {**card.model, "backbone": str(folder), "calibrate_bn": False}
+    return {"data": {"size": card.size}, "model": model_settings, "method": card.method}
 
 
 def continuing(config: Config, model: Path, out: Path, words: Iterable[str] = ()) -> Config:
-    """The settings of a run in `out` that continues from a model: built as it was, but for what `words` say."""
+    """The settings of a run in `out` that continues from a model: those it was built with, changed by `words`."""
     tree = merge(merge(config.model_dump(mode="json"), settings_of_model(model, out)), parse_overrides(words))
     return resolve(tree, "on the command line", methods.names())
 
@@ -37,7 +37,7 @@ def initialise(experiment: Experiment, model: str | Path) -> ContinuedFrom:
     network, card = load_network(find_model(model).path, experiment.processes.device)
     classes = experiment.data.observed.classes
     asked = experiment.config.model.model_dump(mode="json")
-    for key in ("head", "norm", "position"):  # weights of one would fit another, but mean something else there
+    for key in ("head", "norm", "position"):  # the weights would fit, but mean something else
         if card.model.get(key, asked[key]) != asked[key]:
             raise UserError(
                 f"the model in {model} was built with model.{key}={card.model[key]}, but these settings say "
@@ -47,7 +47,7 @@ def initialise(experiment: Experiment, model: str | Path) -> ContinuedFrom:
         experiment.network.head.load_state_dict(network.head.state_dict())
     except RuntimeError as error:
         raise UserError(
-            f"the model in {model} has another head than these settings build: {str(error).splitlines()[-1].strip()}"
+            f"these settings build another head than the model in {model} has: {str(error).splitlines()[-1].strip()}"
         ) from error
     old_row = {name: row for row, name in enumerate(card.classes)}
     kept = tuple(name for name in classes if name in old_row)

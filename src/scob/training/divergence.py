@@ -30,7 +30,7 @@ def check_finite(
 
 @torch.no_grad()
 def cause(experiment: Experiment, batch: Batch | None) -> str:
-    """Whether the backbone's features of this batch are already not finite; else what to try."""
+    """The likely cause: features of the backbone that are not finite; else settings to try."""
     e = experiment
     if batch is not None and (batch.images is not None or e.source.cache is not None):
         features = e.method.clean_features(batch)

@@ -1,4 +1,4 @@
-"""What the label estimator believed of every training image when the run ended: one small file of the run folder."""
+"""The label estimator's final estimates for every training image: one small file in the run folder."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ FILE = "estimates.safetensors"
 
 
 def save_estimates(folder: Path, images: Sequence[str], classes: Sequence[str], values: NDArray[np.float32]) -> None:
-    """Keep estimates (N, L) in [0, 1] in a run folder."""
+    """Write estimates (N, L) in [0, 1] to a run folder."""
     names = np.frombuffer(json.dumps(list(images)).encode(), dtype=np.uint8)
     metadata = {"format": "scob-estimates-1", "classes": json.dumps(list(classes))}
     tensors = {"estimates": np.ascontiguousarray(values, dtype=np.float16), "images": names}
@@ -24,7 +24,7 @@ def save_estimates(folder: Path, images: Sequence[str], classes: Sequence[str], 
 
 
 def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32] | None:
-    """Estimates (N, L) for `images`, NaN for those the estimator never saw; None where the method keeps none."""
+    """Estimates (N, L) for `images`, NaN for those the estimator never saw; None if the method has no estimator."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -34,11 +34,11 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
             values: NDArray[np.float16] = file.get_tensor("estimates")
             known = json.loads((file.metadata() or {})["classes"])
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise UserError(f"{path} is damaged: {error}; remove it, and suggestions go by the scores alone") from error
+        raise UserError(f"{path} is damaged: {error}; remove it to rank suggestions by the scores alone") from error
     if list(known) != list(classes) or values.shape != (len(stored), len(known)):
-        raise UserError(f"{path} has other classes than the run: remove it, and suggestions go by the scores alone")
-    place = {name: row for row, name in enumerate(stored)}
-    rows = np.array([place.get(name, -1) for name in images], dtype=np.int64)
-    found = np.full((len(rows), len(known)), np.nan, dtype=np.float32)
-    found[rows >= 0] = values[rows[rows >= 0]]
-    return found
+        raise UserError(f"{path} has other classes than the run: remove it to rank suggestions by the scores alone")
+    row_of = {name: row for row, name in enumerate(stored)}
+    rows = np.array([row_of.get(name, -1) for name in images], dtype=np.int64)
+    estimates = np.full((len(rows), len(known)), np.nan, dtype=np.float32)
+    estimates[rows >= 0] = values[rows[rows >= 0]]
+    return estimates

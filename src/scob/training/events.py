@@ -1,4 +1,4 @@
-"""What a run tells while it goes: a handful of small records, given to a listener as they happen."""
+"""What a run reports while it trains: small records, passed to a listener as they happen."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ReadTrueMasks:
 
 @dataclass(frozen=True)
 class ContinuedFrom:
-    """The run starts from a model: the classes both know, those that are new, those that were dropped."""
+    """The run starts from a model: the classes that both know, the new ones, and the ones that were dropped."""
 
     kept: tuple[str, ...]
     new: tuple[str, ...]
@@ -45,7 +45,7 @@ class CheckpointDamaged:
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence that a person should see."""
+    """A sentence for the user."""
 
     message: str
 
@@ -80,14 +80,14 @@ class EpochMeasured:
 
 @dataclass(frozen=True)
 class RunsPlanned:
-    """A study is going to need this many runs."""
+    """A study will need this many runs."""
 
     runs: int
 
 
 @dataclass(frozen=True)
 class RunBegins:
-    """The next run of a study: its folder's name, and whether it was finished before."""
+    """The next run of a study: the name of its folder, and whether it was already finished."""
 
     name: str
     reused: bool = False

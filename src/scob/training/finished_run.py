@@ -1,4 +1,4 @@
-"""A finished run, opened for everybody who comes after the training: its settings, results, images and estimates."""
+"""A finished run: its settings, results, images and estimates, for everything that happens after training."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,9 +25,9 @@ from scob.training.scoring import model_source, score_images
 
 @dataclass(frozen=True)
 class RunImages:
-    """Everything a run knows of its own images, those it trained on and those it held out together.
+    """Everything a run knows about its own images: those it trained on and those it held out.
 
-    `held_out` (N,) marks the second kind. `estimates` (N, L) is NaN for images that the estimator never saw.
+    `held_out` (N,) marks the latter. `estimates` (N, L) is NaN for images that the estimator never saw.
     """
 
     split: Split
@@ -41,7 +41,7 @@ class RunImages:
 class FinishedRun:
     """A run that ended with a model. `summary` is its summary.json.
 
-    A run that was trained just now still has its `experiment`; one that was opened again does not.
+    A run that has just been trained still has its `experiment`; a run opened from its folder does not.
     """
 
     folder: RunFolder
@@ -51,7 +51,7 @@ class FinishedRun:
 
     @classmethod
     def open(cls, path: Path) -> "FinishedRun":
-        """The run in a folder; a UserError where it is not finished."""
+        """Open the run in a folder; a UserError if it is not finished."""
         folder = RunFolder(path)
         return cls(folder, folder.read_config(), folder.summary())
 
@@ -67,8 +67,8 @@ class FinishedRun:
     @property
     def curve(self) -> list[dict[str, Any]]:
         """What was measured after each epoch."""
-        found: list[dict[str, Any]] = self.summary["curve"]
-        return found
+        points: list[dict[str, Any]] = self.summary["curve"]
+        return points
 
     def scores(self, split: str = "train", device: str = "auto") -> Tensor:
         """The model's predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU, computed now."""
@@ -93,19 +93,19 @@ class FinishedRun:
 
     @cached_property
     def images(self) -> RunImages:
-        """The run's own images, those it trained on and those it held out together."""
+        """The run's own images: those it trained on and those it held out."""
         return run_images(self.data, self.folder)
 
 
 def run_images(data: Data, folder: RunFolder) -> RunImages:
-    """Training and held-out images put together again."""
+    """Put training and held-out images together again."""
     drawn = data.drawn
     row_of = {name: row for row, name in enumerate(drawn.images)}
     held_out = np.zeros(len(drawn), dtype=bool)
     if data.holdout is not None:
         held_out[[row_of[name] for name in data.holdout.labels.images]] = True
     images = data.train.images
-    # `load_data` selects both from one split, whose images lie below the selection.
+    # `load_data` selects both from one split; `ChosenImages` wraps the images of that split.
     if isinstance(images, ChosenImages) and data.holdout is not None:
         images = images.images
     split = replace(data.train, labels=drawn, images=images, masks=None)

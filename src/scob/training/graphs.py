@@ -1,7 +1,7 @@
 """One training step as one CUDA graph: at small batches, launching the kernels takes most of a step's time.
 
 A step has fixed shapes, makes no decision on the host and never synchronises, so it can be captured once per phase and
-replayed. The first steps of a phase run uncaptured (they are real steps); the next one is captured.
+replayed. The first steps of a phase run uncaptured (they train as usual); the next one is captured.
 """
 
 from dataclasses import replace
@@ -13,14 +13,14 @@ from scob.algorithm.method import Method
 from scob.algorithm.sampling import Batch
 from scob.training.optimise import AdamOptimiser
 
-WARM = 3
+WARM = 3  # steps of a phase that run uncaptured
 
 
 class GraphedStep:
     """`method.step` for batches of one size, replayed from a graph once it is warm."""
 
     def __init__(self, method: Method, optimiser: AdamOptimiser, resident: Tensor) -> None:
-        """`resident` (N, 3, S, S) uint8: the training images on the device, where the captured step reads them."""
+        """`resident` (N, 3, S, S) uint8: the training images, on the device, from which the captured step reads."""
         self.method, self.optimiser, self.resident = method, optimiser, resident
         self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.inputs: Batch | None = None

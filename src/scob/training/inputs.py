@@ -30,7 +30,7 @@ RESIDENT_SHARE = 0.25
 class Inputs:
     """Backbone, images and features of a run, by split: train, holdout, evaluate.
 
-    Runs on the same images with the same frozen backbone, size and seed may share them, whatever their method.
+    Runs with the same images, frozen backbone, size and seed may share them, even with different methods.
     """
 
     backbone: Backbone
@@ -80,8 +80,8 @@ def open_inputs(
     if t.feature_cache != "none":
         for name, feed in feeds.items():
             listen(CachingFeatures(name, len(feed)))
-            place = folder / "features" / name if folder is not None else None
-            storage = RowStorage(t.feature_cache, place, "train.feature_cache")
+            cache_folder = folder / "features" / name if folder is not None else None
+            storage = RowStorage(t.feature_cache, cache_folder, "train.feature_cache")
             batches = feed.iterate(row_batches(len(feed), 64))
             cache = cache_features(sources[name], batches, len(feed), storage)
             sources[name] = FeatureSource(backbone, views, precision, fast, cache)
@@ -89,7 +89,7 @@ def open_inputs(
 
 
 def make_feed(split: Split, config: Config, device: torch.device) -> Feed:
-    """Images of a split: kept on a GPU that has room for them, else from the cache or the decoding workers."""
+    """Images of a split: kept on the GPU if it has room for them, else from the cache or the decoding workers."""
     size = config.data.size
     room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
     resident = len(split) * 3 * size * size < RESIDENT_SHARE * room

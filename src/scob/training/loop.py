@@ -1,4 +1,4 @@
-"""The loop around every method: epochs, log, evaluation, choice of the epoch, checkpoints."""
+"""The training loop of every method: epochs, log, evaluation, choice of the epoch, checkpoints."""
 
 import itertools
 import time
@@ -26,7 +26,7 @@ from scob.training.checkpoint import (
 from scob.training.divergence import check_finite
 from scob.training.events import EpochMeasured, Listener, StepLogged, silent
 from scob.training.graphs import GraphedStep
-from scob.training.out_of_memory import suggesting
+from scob.training.out_of_memory import suggest_batch_size
 from scob.training.results import measure
 from scob.training.run_folder import RunFolder
 from scob.training.stopping import Interrupted, StopRequest
@@ -94,7 +94,7 @@ class Training:
     def fit(self) -> None:
         """Train from the current progress to the last epoch."""
         e, t = self.experiment, self.experiment.config.train
-        self.stop.later = True
+        self.stop.saves_first = True
         last_saved = time.monotonic()
         while self.progress.epoch < t.epochs:
             epoch, began = self.progress.epoch, time.monotonic()
@@ -113,25 +113,25 @@ class Training:
             try:
                 self.end_epoch(epoch, time.monotonic() - began)
             except Interrupted:
-                self.save()  # as before the evaluation, which will be made again
+                self.save()  # as it was before the evaluation, which will be repeated
                 raise
         self.save()  # so that a finished run can be extended
 
     def agree(self, stop: int, late: bool) -> tuple[int, bool]:
-        """The signal sent to any process, and whether the first finds a checkpoint due: clocks differ."""
+        """The signal that any process received, and whether the first finds a checkpoint due: clocks differ."""
         p = self.experiment.processes
         if p.count == 1:
             return stop, late
         if p.device.type == "cuda" and self.progress.step % AGREE_EVERY:
             return 0, False
-        asked = torch.tensor([float(stop == 15), float(stop == 2), float(late and p.first)], device=p.device)
-        terminated, interrupted, late_there = (v > 0 for v in p.total(asked).tolist())
+        flags = torch.tensor([float(stop == 15), float(stop == 2), float(late and p.first)], device=p.device)
+        terminated, interrupted, late_there = (v > 0 for v in p.total(flags).tolist())
         return 15 if terminated else 2 if interrupted else 0, late_there
 
     def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
         """The batches of an epoch on the device, with the images the method needs."""
         e = self.experiment
-        planned, ahead = itertools.tee(e.plan.epoch(epoch, skip))  # holds only what the feed is ahead
+        planned, ahead = itertools.tee(e.plan.epoch(epoch, skip))  # buffers only the batches that the feed is ahead by
         images = None
         if e.method.wants_images and self.graphed is None:
             images = e.inputs.feeds["train"].iterate(self._wanted(p.rows, p.positives) for p in ahead)
@@ -160,7 +160,7 @@ class Training:
         def plain(part: Batch) -> dict[str, Tensor]:
             return e.method.step(part, e.optimiser)
 
-        with suggesting(batch, t.batch, plain if self.graphed is None and e.processes.count == 1 else None):
+        with suggest_batch_size(batch, t.batch, plain if self.graphed is None and e.processes.count == 1 else None):
             losses = self.graphed(batch) if self.graphed is not None else plain(batch)
         if e.processes.count > 1:
             losses = dict(zip(losses, e.processes.total(torch.stack(list(losses.values()))).unbind(), strict=True))
@@ -178,7 +178,7 @@ class Training:
                 e.processes.check_equal(e.method.state_dict())
 
     def log_step(self, epoch: int, began: float) -> None:
-        """Write and tell the mean losses since the last log line."""
+        """Log the mean losses since the last log line, and report them."""
         e, step, count = self.experiment, self.progress.step, self.progress.count
         means = {name: float(total) / count for name, total in self.sums.items()}
         rate = float(e.optimiser.adam.param_groups[0]["lr"])
@@ -201,7 +201,7 @@ class Training:
     # Evaluation.
 
     def end_epoch(self, epoch: int, seconds: float) -> None:
-        """Evaluate, remember the epoch if it is the best so far by the rule of the run, move on."""
+        """Evaluate, and save the weights if this is the best epoch so far (`train.select`)."""
         t = self.experiment.config.train
         final = epoch + 1 == t.epochs
         if final or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
@@ -221,7 +221,7 @@ class Training:
         self.progress.epoch = epoch + 1
 
     def evaluate(self) -> dict[str, float | None]:
-        """mAP on the reported split, and on the held-out images by the labels that the run may choose by."""
+        """mAP on the reported split, and on the held-out images by the labels that may choose the epoch."""
         return measure(self.experiment.data, self.experiment.config.train, self.scores)
 
     def scores(self, split: str) -> Tensor:
@@ -229,7 +229,7 @@ class Training:
         return self.experiment.scores(split, self._between_batches)
 
     def _between_batches(self, images: int) -> None:
-        """In an evaluation, a single process may stop here; several must stay together."""
+        """A single process may stop in the middle of an evaluation; several must stay together."""
         if self.stop.number and self.experiment.processes.count == 1:
             raise Interrupted(128 + self.stop.number)
 
@@ -241,7 +241,7 @@ class Training:
 
 
 def graphed_step(experiment: Experiment) -> GraphedStep | None:
-    """The step as a CUDA graph, if it was asked for and the method, the device and the images allow it."""
+    """The step as a CUDA graph, if `train.compile` asks for it and the method, device and images allow it."""
     e = experiment
     resident = e.inputs.feeds["train"].resident
     possible = e.processes.device.type == "cuda" and e.processes.count == 1 and e.method.capturable

@@ -1,4 +1,4 @@
-"""How good scores are against a reference. Pure functions; every rate is in percent, as the field prints it.
+"""How well scores agree with a reference. Pure functions; every rate is in percent, as papers print it.
 
 Scores are (N, L) numbers in [0, 1]; a reference is (N, L) with +1 present, -1 absent, 0 unknown. An unknown
 entry is left out of every count. Both may be tensors on any device or NumPy arrays.
@@ -24,9 +24,9 @@ Array = Tensor | NDArray[Any]
 class Rates:
     """Precision, recall and F1 of decisions: over all entries together (O) and as means over classes (C).
 
-    OP is 0 where nothing was predicted; OR is NaN where there is nothing to find. CP and CR are means over
-    the classes with a known positive; one of these without a single prediction has precision 0. OF1 and CF1
-    are the harmonic means of the pair before them, as in the paper.
+    OP is 0 if nothing was predicted; OR is NaN if there is nothing to find. CP and CR are means over the classes
+    with a known positive; if such a class is never predicted, its precision is 0. OF1 and CF1 are the harmonic means
+    of the two rates before them, as in the paper.
     """
 
     OP: float
@@ -51,7 +51,7 @@ class Detection:
 
 @dataclass(frozen=True)
 class Recovery:
-    """How well missing labels were given back: over entries unknown in training and known in truth."""
+    """How well missing labels were recovered: over entries that were unknown in training and are known in truth."""
 
     average_precision: float
     precision: float
@@ -93,18 +93,18 @@ class Evaluation:
     known: int
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; a rate that is undefined is null."""
+        """As plain JSON values; an undefined rate is null."""
         tree: dict[str, Any] = _null_for_nan(asdict(self))
         return tree
 
 
 def average_precision(scores: Array, reference: Array) -> NDArray[np.float64]:
     """Average precision of each class, (L,); NaN for one without a known positive or a known negative."""
-    s, r = _checked(scores, reference)
+    s, r = checked(scores, reference)
     result = np.full(s.shape[1], np.nan)
     columns = ((r == PRESENT).any(dim=0) & (r == ABSENT).any(dim=0)).nonzero()[:, 0]
     if len(columns):
-        # torchmetrics gives all-positive and empty classes a number: it is asked about the others alone.
+        # torchmetrics returns a number even for all-positive and empty classes, so it gets only the others.
         from torchmetrics.functional.classification import multilabel_average_precision
 
         values = multilabel_average_precision(
@@ -125,8 +125,8 @@ def mean_average_precision(scores: Array, reference: Array) -> float:
 
 
 def threshold_metrics(scores: Array, reference: Array, threshold: ArrayLike | Tensor = 0.5) -> Rates:
-    """Rates of the decision `score >= threshold`; one threshold, or (L,) of them."""
-    s, r = _checked(scores, reference)
+    """Rates of the decision `score >= threshold`, for one threshold or one per class (L,)."""
+    s, r = checked(scores, reference)
     return _rates(s >= _threshold(threshold, s), r)
 
 
@@ -135,7 +135,7 @@ def top_k_metrics(scores: Array, reference: Array, k: int = 3, threshold: ArrayL
 
     Ranks are over all classes, known or not; of equal scores the earlier class wins.
     """
-    s, r = _checked(scores, reference)
+    s, r = checked(scores, reference)
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     best = torch.argsort(s, dim=1, descending=True, stable=True)[:, :k]
@@ -146,7 +146,7 @@ def top_k_metrics(scores: Array, reference: Array, k: int = 3, threshold: ArrayL
 
 
 def mask_metrics(predicted: Array, truth: Array, void: Array | None = None) -> Detection:
-    """Cells of CAM masks against segmentation: (N, h, w) booleans, all cells together, void ones left out."""
+    """Cells of CAM masks against segmentation: (N, h, w) booleans, counted over all cells that are not void."""
     p, t = _tensor(predicted).bool(), _tensor(truth).bool()
     ignored = torch.zeros_like(t) if void is None else _tensor(void).bool()
     if not p.shape == t.shape == ignored.shape:
@@ -157,20 +157,20 @@ def mask_metrics(predicted: Array, truth: Array, void: Array | None = None) -> D
 
 
 def recovery_metrics(scores: Array, observed: Array, truth: Array, threshold: float = 0.5) -> Recovery:
-    """Scores of the training images (N, L) against the true labels that training was not told.
+    """Scores of the training images (N, L) against the true labels that training did not see.
 
     Average precision is that of one ranked list of all (image, class) pairs, as `scob recover` writes it.
     """
-    s, t = _checked(scores, truth)
-    _, seen = _checked(scores, observed)
+    s, t = checked(scores, truth)
+    _, seen = checked(scores, observed)
     missing = (seen == UNKNOWN) & (t != UNKNOWN)
     s, t = s[missing], t[missing]
-    found = _detection(*_counts(s >= threshold, t))
+    detection = _detection(*_counts(s >= threshold, t))
     positives = int((t == PRESENT).sum())
     return Recovery(
         average_precision=float(average_precision(s[:, None], t[:, None])[0]),
-        precision=found.precision,
-        recall=found.recall,
+        precision=detection.precision,
+        recall=detection.recall,
         threshold=threshold,
         entries=len(t),
         positives=positives,
@@ -182,7 +182,7 @@ def precision_recall_curve(scores: Array, reference: Array) -> tuple[NDArray[np.
 
     Raises ValueError for a class without a known positive.
     """
-    s, r = _checked(_tensor(scores)[:, None], _tensor(reference)[:, None])
+    s, r = checked(_tensor(scores)[:, None], _tensor(reference)[:, None])
     s, r = s[r != UNKNOWN], r[r != UNKNOWN]
     if not bool((r == PRESENT).any()):
         raise ValueError("a class without a known positive has no precision-recall curve")
@@ -196,31 +196,22 @@ def precision_recall_curve(scores: Array, reference: Array) -> tuple[NDArray[np.
 
 def calibration(scores: Array, reference: Array, bins: int = 10) -> Calibration:
     """Known entries gathered in `bins` equal bins of predicted probability."""
-    s, r = _checked(scores, reference)
+    s, r = checked(scores, reference)
     p = s[r != UNKNOWN].double()
-    hit = (r[r != UNKNOWN] == PRESENT).double()
-    place = (p * bins).long().clamp(max=bins - 1)
-    counts = torch.bincount(place, minlength=bins)
-    share = counts.clamp(min=1)
-    predicted = torch.bincount(place, p, minlength=bins) / share
-    observed = torch.bincount(place, hit, minlength=bins) / share
+    positive = (r[r != UNKNOWN] == PRESENT).double()
+    bin_of = (p * bins).long().clamp(max=bins - 1)
+    counts = torch.bincount(bin_of, minlength=bins)
+    divisor = counts.clamp(min=1)
+    predicted = torch.bincount(bin_of, p, minlength=bins) / divisor
+    observed = torch.bincount(bin_of, positive, minlength=bins) / divisor
     return Calibration(predicted.cpu().numpy(), observed.cpu().numpy(), counts.cpu().numpy())
-
-
-def unknown_negative_shares(scores: Array, observed: Array, truth: Array, bins: int = 50) -> NDArray[np.float64]:
-    """One column of fig-distribution, (bins,): how probabilities of unknown true negatives are spread."""
-    s, t = _checked(scores, truth)
-    _, seen = _checked(scores, observed)
-    chosen = s[(seen == UNKNOWN) & (t == ABSENT)].double()
-    counts = torch.bincount((chosen * bins).long().clamp(max=bins - 1), minlength=bins).double()
-    return np.asarray((counts / max(1, len(chosen))).cpu().numpy(), dtype=np.float64)
 
 
 def evaluate_scores(
     scores: Array, reference: Array, classes: Sequence[str], threshold: float | Sequence[float] = 0.5
 ) -> Evaluation:
-    """All of the above for one model on one split."""
-    s, r = _checked(scores, reference)
+    """Average precision and rates of one model on one split."""
+    s, r = checked(scores, reference)
     if len(classes) != s.shape[1]:
         raise ValueError(f"there are {len(classes)} class names for {s.shape[1]} columns of scores")
     ap = average_precision(s, r)
@@ -241,8 +232,8 @@ def _tensor(values: Array) -> Tensor:
     return values.detach() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 
-def _checked(scores: Array, reference: Array) -> tuple[Tensor, Tensor]:
-    """Both as tensors on the scores' device, of one shape, with values that make sense."""
+def checked(scores: Array, reference: Array) -> tuple[Tensor, Tensor]:
+    """Scores and reference as tensors on the scores' device; an error if shapes or values are impossible."""
     s = _tensor(scores)
     r = _tensor(reference).to(s.device)
     if s.ndim != 2 or s.shape != r.shape:
@@ -250,9 +241,9 @@ def _checked(scores: Array, reference: Array) -> tuple[Tensor, Tensor]:
     s = s if s.dtype == torch.float64 else s.float()
     if s.numel():
         if bool(s.isnan().any()):
-            raise UserError("the scores hold NaN: the model has diverged; train it again with a lower learning rate")
+            raise UserError("the scores contain NaN: the model has diverged; train it again with a lower learning rate")
         if s.min() < 0 or s.max() > 1:
-            raise ValueError("scores must lie in [0, 1]: take the sigmoid of logits first")
+            raise ValueError("scores must be in [0, 1]: take the sigmoid of logits first")
         if r.min() < ABSENT or r.max() > PRESENT:
             raise ValueError("a reference label is neither +1 (present), -1 (absent) nor 0 (unknown)")
     return s, r.to(torch.int8)

@@ -1,11 +1,11 @@
-"""The model folder: config.json and model.safetensors, all that is needed to predict, and a card for people."""
+"""The model folder: config.json and model.safetensors, which are all it takes to predict, and a README for people."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -15,18 +15,15 @@ from scob.config import ModelSettings
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
 from scob.model.backbone import Backbone
-from scob.model.load_backbone import backbone_config, backbone_from_config
+from scob.model.load_backbone import backbone_from_config
 from scob.model.network import Network, build_network
-
-if TYPE_CHECKING:
-    from scob.training.build import Experiment
 
 FORMAT = "scob-model-1"
 
 
 @dataclass
 class ModelCard:
-    """What a model folder says of itself (config.json)."""
+    """What a model folder says about itself (config.json)."""
 
     classes: tuple[str, ...]
     size: int
@@ -40,7 +37,7 @@ class ModelCard:
     method: str
     labels: dict[str, str]
     evaluation: dict[str, Any] | None = None
-    head: dict[str, Any] | None = None  # of a method that brings its own
+    head: dict[str, Any] | None = None  # the recipe of a head that belongs to the method
     weights: str = ""  # SHA-256 of model.safetensors
 
     def to_json(self) -> str:
@@ -48,17 +45,17 @@ class ModelCard:
 
     @staticmethod
     def read(folder: Path) -> "ModelCard":
-        """config.json of a model folder, checked."""
+        """Read and check config.json of a model folder."""
         file = folder / "config.json"
         try:
             stored = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise UserError(f"{folder} is not a model folder: it holds no config.json") from None
+            raise UserError(f"{folder} is not a model folder: it has no config.json") from None
         except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{file} cannot be read: {error}") from error
         if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
             raise UserError(
-                f"{folder} holds a model of another version of Scob (expected {FORMAT}): train or convert it again"
+                f"{folder} contains a model of another version of Scob (expected {FORMAT}): train or convert it again"
             )
         try:
             card = ModelCard(**stored)
@@ -76,29 +73,8 @@ class ModelCard:
         return card
 
 
-def save_model(folder: Path, experiment: "Experiment", summary: dict[str, Any]) -> None:
-    """Write the network of an experiment as a model folder."""
-    e = experiment
-    card = ModelCard(
-        classes=e.data.observed.classes,
-        size=e.config.data.size,
-        mean=e.inputs.mean,
-        std=e.inputs.std,
-        thresholds=tuple(0.5 for _ in e.data.observed.classes),
-        model=e.config.model.model_dump(mode="json"),
-        grids=e.inputs.grids,
-        backbone_name=e.config.model.backbone,
-        backbone=backbone_config(e.network.backbone),
-        method=e.config.method,
-        labels=summary["labels"],
-        evaluation=summary.get("evaluation"),
-        head=getattr(e.network.head, "recipe", None),
-    )
-    write_model(folder, e.network, card)
-
-
 def write_model(folder: Path, network: Network, card: ModelCard) -> None:
-    """Weights first, then the card that makes the folder a model."""
+    """Write the weights first, then the card, which makes the folder a model."""
     weights = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
     stored = save(weights, metadata={"format": "pt"})
     card.weights = hashlib.sha256(stored).hexdigest()
@@ -108,7 +84,7 @@ def write_model(folder: Path, network: Network, card: ModelCard) -> None:
 
 
 def describe(card: ModelCard) -> str:
-    """The card as a page."""
+    """The card as a README for people."""
     measured = card.evaluation or {}
     lines = [
         "# A Scob model",
@@ -119,7 +95,7 @@ def describe(card: ModelCard) -> str:
         f"- Method: {card.method}; backbone: {plain(card.backbone_name)}",
         f"- Labels: {plain(str(card.labels.get('origin')))} (SHA-256 {card.labels.get('fingerprint')})",
         f"- Input: RGB, squash-resized to {card.size} x {card.size}, divided by 255, mean {card.mean}, std {card.std}",
-        f"- Thresholds: {min(card.thresholds):.3f} to {max(card.thresholds):.3f} (one a class, in config.json)",
+        f"- Thresholds: {min(card.thresholds):.3f} to {max(card.thresholds):.3f} (one per class, in config.json)",
     ]
     if measured.get("mAP") is not None:
         lines.append(f"- mAP on the reported split: {measured['mAP']:.2f}")
@@ -129,21 +105,21 @@ def describe(card: ModelCard) -> str:
 
 
 def plain(name: str) -> str:
-    """A name as itself on a page of Markdown: no HTML, no link, no emphasis."""
+    """A name as plain text in Markdown: no HTML, no links, no emphasis."""
     escaped = "".join(f"&#{ord(sign)};" if sign in "<>&[]`*_\\|" else sign for sign in name)
     return " ".join(escaped.split())
 
 
 def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Network, ModelCard]:
-    """The network of a model folder, ready to predict. Nothing but the folder is needed."""
+    """The network of a model folder, ready to predict. It needs nothing but the folder."""
     folder = Path(folder)
     card = ModelCard.read(folder)
     try:
         if card.weights and fingerprint(folder / "model.safetensors") != card.weights:
-            raise ValueError("it is not what config.json was written with; copy it again, or --resume its run")
+            raise ValueError("it is not what config.json describes; copy it again, or --resume its run")
         weights = load_file(folder / "model.safetensors")
     except FileNotFoundError:
-        raise UserError(f"{folder} holds no model.safetensors") from None
+        raise UserError(f"{folder} has no model.safetensors: copy it again, or --resume its run") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{folder / 'model.safetensors'} is damaged: {error}") from error
     try:
@@ -152,7 +128,7 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
         network = rebuild(backbone_from_config(card.backbone, card.backbone_name, "all"), settings, card)
     except UserError:
         raise
-    except Exception as error:  # transformers has an exception of its own for many a wrong number
+    except Exception as error:  # transformers raises many kinds of exceptions for wrong numbers
         reason = " ".join(str(error).split())[:300]
         raise UserError(f"{folder / 'config.json'} describes a model that cannot be built: {reason}") from error
     try:
@@ -165,43 +141,43 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
 
 
 def check_sizes(card: ModelCard, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """A ValueError where the card asks for more than its weights are, before any memory is taken for it.
+    """Raise a ValueError if the card describes a larger network than its weights, before memory is allocated for it.
 
-    Numbers are bounded first (no depth beyond the number of tensors, no width beyond 65,536); then the network is
-    laid out without memory and compared, tensor by tensor.
+    Numbers are bounded first: a depth by the number of tensors, everything else by 65,536. Then the network is built
+    without memory (on torch's meta device) and compared, tensor by tensor.
     """
 
     def bound(node: Any, key: str) -> None:
-        inside = node.items() if isinstance(node, dict) else ((key, value) for value in node)
-        for name, value in inside:
+        entries = node.items() if isinstance(node, dict) else ((key, value) for value in node)
+        for name, value in entries:
             if isinstance(value, dict | list):
                 bound(value, str(name))
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 deep = "layers" in str(name) or "depth" in str(name)
                 if value > (len(shapes) if deep else 65_536):
-                    raise ValueError(f"{name} is {value}, more than the weights hold")
+                    raise ValueError(f"{name} is {value}, more than the weights have")
 
     for part in (card.model, card.backbone, card.head or {}, {"grids": [list(g) for g in card.grids]}):
         bound(part, "")
     with torch.device("meta"):
-        laid_out = rebuild(
+        described = rebuild(
             backbone_from_config(card.backbone, card.backbone_name, "all"),
             ModelSettings.model_validate(card.model),
             card,
         )
-    for name, tensor in laid_out.state_dict().items():
+    for name, tensor in described.state_dict().items():
         if shapes.get(name) != tuple(tensor.shape):
             raise ValueError(
                 f"weights and config.json do not belong together: {name} should be {tuple(tensor.shape)}, "
-                f"but the file holds {shapes.get(name)}"
+                f"but the file has {shapes.get(name)}"
             )
 
 
 def rebuild(backbone: Backbone, settings: ModelSettings, card: ModelCard) -> Network:
-    """The network a card describes, with new weights."""
+    """The network that a card describes, with new weights."""
     if card.head is None:
         return build_network(backbone, settings, len(card.classes), card.size, card.grids)
     from scob import methods
 
-    own = methods.find(card.method).rebuild_head(backbone.channels, card.grids, card.head)
-    return Network(backbone, own, len(card.classes))
+    head = methods.find(card.method).rebuild_head(backbone.channels, card.grids, card.head)
+    return Network(backbone, head, len(card.classes))

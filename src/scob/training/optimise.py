@@ -1,4 +1,4 @@
-"""One Adam for everything that is trained by gradient, with the schedule of the run."""
+"""One Adam for all parameters, with the learning rates and schedule of the run."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from scob.parallel import Processes
 
 
 def schedule_factor(step: int, steps: int, warmup: float, kind: str) -> float:
-    """What a rate is multiplied by at `step` of `steps`: a linear rise, then constant or a cosine to 0."""
+    """The factor of every learning rate at `step` of `steps`: a linear rise, then constant or a cosine to 0."""
     rise = warmup * steps
     if step < rise:
         return (step + 1) / (rise + 1)
@@ -21,7 +21,7 @@ def schedule_factor(step: int, steps: int, warmup: float, kind: str) -> float:
 
 
 class AdamOptimiser:
-    """Adam over named groups of parameters, each with its own rate; several losses may step in one iteration."""
+    """Adam over named groups of parameters, each with its own rate. One iteration may step several losses."""
 
     def __init__(
         self,
@@ -40,22 +40,22 @@ class AdamOptimiser:
         }
         self.settings, self.steps, self.processes, self.device = settings, steps, processes, device
         self.base: list[float] = []
-        described: list[dict[str, object]] = []
+        param_groups: list[dict[str, object]] = []
         for name, parameters in groups.items():
             trained = [p for p in parameters if p.requires_grad]
             if trained:
                 rate = rates[name]
                 self.base.append(rate)
                 on_device = torch.tensor(rate, device=device) if device.type == "cuda" else rate
-                described.append({"params": trained, "lr": on_device, "weight_decay": settings.weight_decay})
-        self.parameters = [p for group in described for p in group["params"]]  # type: ignore[attr-defined]
+                param_groups.append({"params": trained, "lr": on_device, "weight_decay": settings.weight_decay})
+        self.parameters = [p for group in param_groups for p in group["params"]]  # type: ignore[attr-defined]
         cuda = device.type == "cuda"
-        self.adam = torch.optim.AdamW(described, fused=cuda, capturable=cuda, foreach=None if cuda else True)
+        self.adam = torch.optim.AdamW(param_groups, fused=cuda, capturable=cuda, foreach=None if cuda else True)
         self.estimator_rate: Tensor | float = torch.zeros((), device=device) if cuda else 0.0
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Set the rates of a step; outside anything that is captured."""
+        """Set the rates of a step. Never called inside a captured CUDA graph."""
         factor = schedule_factor(step, self.steps, self.settings.warmup, self.settings.schedule)
         for group, base in zip(self.adam.param_groups, self.base, strict=True):
             if isinstance(group["lr"], Tensor):
@@ -68,7 +68,7 @@ class AdamOptimiser:
             self.estimator_rate = self.settings.lr_estimator * factor
 
     def step(self, loss: Tensor, *leaves: Tensor) -> None:
-        """Differentiate (to the parameters and to `leaves`, nothing else), add up over processes, move."""
+        """Differentiate with respect to the parameters and `leaves` only, sum over processes, update the parameters."""
         self.adam.zero_grad(set_to_none=True)
         torch.autograd.backward(loss, inputs=[*self.parameters, *leaves])
         self.processes.sum_gradients(self.parameters)
@@ -76,18 +76,18 @@ class AdamOptimiser:
 
     def state(self) -> dict[str, Tensor]:
         """Adam's moments by parameter number, for a checkpoint."""
-        found: dict[str, Tensor] = {}
+        moments: dict[str, Tensor] = {}
         for number, parameter in enumerate(self.parameters):
             for key, value in self.adam.state.get(parameter, {}).items():
-                found[f"{number}.{key}"] = value if isinstance(value, Tensor) else torch.tensor(value)
-        return found
+                moments[f"{number}.{key}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+        return moments
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Put the moments of a checkpoint back."""
         for number, parameter in enumerate(self.parameters):
-            mine = {k.partition(".")[2]: v for k, v in state.items() if k.partition(".")[0] == str(number)}
-            if mine:
+            moments = {k.partition(".")[2]: v for k, v in state.items() if k.partition(".")[0] == str(number)}
+            if moments:
                 self.adam.state[parameter] = {
                     k: v.to(parameter.device if k != "step" or self.device.type == "cuda" else "cpu").clone()
-                    for k, v in mine.items()
+                    for k, v in moments.items()
                 }

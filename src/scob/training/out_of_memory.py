@@ -1,4 +1,4 @@
-"""When a step does not fit into memory: which batch would have."""
+"""When a step runs out of memory: find a batch size that fits, and suggest it."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -11,52 +11,52 @@ from scob.algorithm.sampling import Batch
 from scob.errors import UserError
 
 
-def is_shortage(error: BaseException) -> bool:
-    """A GPU says so by its own exception, a CPU by the words of a plain one."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """A GPU raises its own exception; on a CPU only the message tells."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def largest_fitting(batch: Batch, step: Callable[[Batch], object]) -> int:
-    """The first of B/2, B/4, ... images that a real step takes; 0 where not even one image fits."""
+    """The first of B/2, B/4, ... images for which a real step fits; 0 if not even one image does."""
     count = len(batch.rows) // 2
     while count:
-        gc.collect()  # what the failed step held
+        gc.collect()  # free what the failed step allocated
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         try:
-            step(part_of(batch, count))
+            step(first_images(batch, count))
             return count
         except RuntimeError as error:
-            if not is_shortage(error):
+            if not is_out_of_memory(error):
                 raise
         count //= 2
     return 0
 
 
-def part_of(batch: Batch, count: int) -> Batch:
-    """The first images of a batch."""
+def first_images(batch: Batch, count: int) -> Batch:
+    """The first `count` images of a batch."""
     names = ("rows", "keys", "chosen", "positives", "weight", "images", "positive_images")
     parts = {n: value[:count] for n in names if (value := getattr(batch, n)) is not None}
     return replace(batch, **parts)
 
 
 @contextmanager
-def suggesting(batch: Batch, asked: int, step: Callable[[Batch], object] | None) -> Iterator[None]:
-    """Say which `train.batch` fits when this step's does not. The steps tried for it end with the run, unsaved.
+def suggest_batch_size(batch: Batch, asked: int, step: Callable[[Batch], object] | None) -> Iterator[None]:
+    """If the step inside runs out of memory, say which `train.batch` fits. The run ends; trial steps are not saved.
 
-    `step` None: trying is not possible (several processes, a captured step), and half is suggested.
+    Without a `step` to try (several processes, a captured step), half the size is suggested.
     """
     try:
         yield
         return
     except RuntimeError as error:
-        if not is_shortage(error):
+        if not is_out_of_memory(error):
             raise
         where = "the GPU" if batch.rows.device.type == "cuda" else "memory"
     fits = largest_fitting(batch, step) if step is not None else asked // 2
     advice = f"train.batch={fits}" if fits else "a smaller data.size or model"
-    tried = "fits, tried here" if fits and step is not None else "may fit"
+    tried = "fits (tried here)" if fits and step is not None else "may fit"
     raise UserError(
-        f"a step of train.batch={asked} does not fit into {where}; {advice} {tried}. The last checkpoint is kept, but "
-        "another batch is another run: start one with it"
+        f"a step with train.batch={asked} does not fit into {where}; {advice} {tried}. The last checkpoint is kept, "
+        "but a run cannot change its batch size: start a new run"
     )

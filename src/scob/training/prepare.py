@@ -30,12 +30,12 @@ from scob.training.run_data import Data, ReadImages, arrange, expected_positives
 
 DEFAULT_BACKBONE = "microsoft/resnet-50"
 CACHE_BYTES = 2 << 30
-SAMPLE = 200  # images whose size is looked at
+SAMPLE = 200  # images whose size is measured
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run ready to start, and what to tell the person who asked for it."""
+    """A run ready to start, and what to tell the user about it."""
 
     config: Config
     data: Data
@@ -44,7 +44,7 @@ class Prepared:
     skipped: tuple[str, ...] = ()
     other_files: int = 0
     k_reason: str = ""
-    lonely: tuple[str, ...] = ()
+    single_image_classes: tuple[str, ...] = ()
     seconds: float | None = None
     notes: tuple[str, ...] = ()
     init: Path | None = None
@@ -106,8 +106,8 @@ def prepare(
     present = (data.drawn.values == PRESENT).sum(axis=0)
     prepared = Prepared(
         config, data, len(data.drawn), len(data.drawn.classes), data.train.skipped, other_files, k_reason,
-        tuple(name for name, count in zip(data.drawn.classes, present, strict=True) if count == 1),
-        notes=notes(data, present, other_files), init=None if init is None else Path(init),
+        single_image_classes(data, present), notes=notes(data, present, other_files),
+        init=None if init is None else Path(init),
     )  # fmt: skip
     return replace(prepared, seconds=estimate_seconds(prepared, body, torch_device)) if estimate else prepared
 
@@ -166,7 +166,7 @@ def settings_from_data(
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
     cells = (size // 16) ** 2 * 1024 + (size // 32) ** 2 * 2048
     fits = 2 * 4 * cells * count < CACHE_BYTES
-    # A head wider than what it reads learns no more and takes hours on a CPU: 512 for a ResNet-50, 128 for drawings.
+    # A head wider than its input learns no more and takes hours on a CPU: 512 for a ResNet-50, 128 for drawings.
     fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
     width = config.model.width if "width" in settled else fitting
     norm = config.model.norm if "norm" in settled or config.preset == "paper" else "pre"
@@ -199,12 +199,16 @@ def input_size(split: Split, most: int) -> int:
     return int(np.clip(32 * np.ceil(np.median(sides) / 32), 64, most))
 
 
+def single_image_classes(data: Data, present: NDArray[np.int64]) -> tuple[str, ...]:
+    """The classes with one image. `present` (L,) counts the images of each class."""
+    return tuple(name for name, count in zip(data.drawn.classes, present, strict=True) if count == 1)
+
+
 def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str, ...]:
-    """What a person should know before training starts. `present` (L,) counts the images of each class."""
+    """What the user should know before training starts. `present` (L,) counts the images of each class."""
     sentences: list[str] = []
-    lonely = [name for name, count in zip(data.drawn.classes, present, strict=True) if count == 1]
-    if lonely:
-        sentences.append(f"classes with a single image: {len(lonely)} ({rows_word(lonely, 5)}); expect little of them")
+    if single := single_image_classes(data, present):
+        sentences.append(f"classes with a single image: {len(single)} ({rows_word(single, 5)}); expect little of them")
     if empty := int((present == 0).sum()):
         sentences.append(f"classes without any image: {empty}")
     if other_files:
@@ -217,11 +221,11 @@ def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str
     return tuple(sentences)
 
 
-def estimate_seconds(made: Prepared, backbone: Backbone, device: torch.device) -> float:
-    """Seconds the run will take, from the quickest of three steps timed on this device."""
-    config = made.config
+def estimate_seconds(prepared: Prepared, backbone: Backbone, device: torch.device) -> float:
+    """How many seconds the run will take, from the fastest of three steps timed on this device."""
+    config = prepared.config
     backbone = backbone.to(device)
-    network = build_network(backbone, config.model, made.classes, config.data.size).to(device)
+    network = build_network(backbone, config.model, prepared.classes, config.data.size).to(device)
     images = torch.zeros(config.train.batch, 3, config.data.size, config.data.size, device=device)
     views = 1 if config.train.feature_cache != "none" else 3
 
@@ -240,10 +244,10 @@ def estimate_seconds(made: Prepared, backbone: Backbone, device: torch.device) -
         began = time.perf_counter()
         step()
         timed.append(time.perf_counter() - began)
-    return min(timed) * made.steps * 1.2  # a fifth for evaluation and reading
+    return min(timed) * prepared.steps * 1.2  # a fifth more for evaluation and reading
 
 
 def next_commands(run: Path) -> tuple[str, str]:
-    """What a person does after training."""
-    named = shlex.quote(str(run))  # to be copied into a shell
-    return f"scob predict {named} IMAGES", f"scob recover {named}"
+    """The commands to run after training, quoted so that they can be copied into a shell."""
+    quoted = shlex.quote(str(run))
+    return f"scob predict {quoted} IMAGES", f"scob recover {quoted}"

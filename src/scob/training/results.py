@@ -1,8 +1,8 @@
-"""What is measured of a run after each epoch, and what it leaves at its end: model, estimates, summary."""
+"""What a run measures after each epoch, and what it writes at its end: model, estimates, summary."""
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from torch import Tensor
 from scob.config import TrainSettings
 from scob.files import write_atomically
 from scob.labels import ABSENT, PRESENT
+from scob.model.load_backbone import backbone_config
 from scob.training.build import Experiment
 from scob.training.estimates import save_estimates
 from scob.training.metrics import evaluate_scores, mean_average_precision
-from scob.training.model_folder import save_model
+from scob.training.model_folder import ModelCard, write_model
 from scob.training.run_data import Data
 from scob.training.run_folder import RunFolder
 
@@ -23,7 +24,7 @@ Scores = Callable[[str], Tensor]  # predictions for 'train', 'holdout' or 'evalu
 
 
 def measure(data: Data, settings: TrainSettings, scores_of: Scores) -> dict[str, float | None]:
-    """mAP on the reported split, and on the held-out images by the labels that the run may choose by."""
+    """mAP on the reported split, and on the held-out images by the labels that may choose the epoch."""
     measured: dict[str, float | None] = {}
     if data.evaluate is not None:
         measured["mAP"] = _finite(mean_average_precision(scores_of("evaluate"), data.evaluate.labels.values))
@@ -49,7 +50,7 @@ def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def conclude(e: Experiment, run: RunFolder, epoch: int | None, seconds: float, scores_of: Scores) -> dict[str, Any]:
-    """Evaluate the network as it is; write the model folder, the estimates and the summary, which is returned."""
+    """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary."""
     summary: dict[str, Any] = {
         "method": e.config.method,
         "epochs": e.config.train.epochs,
@@ -73,9 +74,29 @@ def conclude(e: Experiment, run: RunFolder, epoch: int | None, seconds: float, s
         if e.processes.first:
             if estimates is not None:
                 save_estimates(run.path, e.data.observed.images, e.data.observed.classes, estimates.cpu().numpy())
-            save_model(run.model, e, summary)
+            write_model(run.model, e.network, model_card(e, summary))
             write_atomically(run.summary_file, json.dumps(summary, indent=1))
     return summary
+
+
+def model_card(e: Experiment, summary: Mapping[str, Any]) -> ModelCard:
+    """What the model folder of a finished experiment says about itself."""
+    classes = e.data.observed.classes
+    return ModelCard(
+        classes=classes,
+        size=e.config.data.size,
+        mean=e.inputs.mean,
+        std=e.inputs.std,
+        thresholds=tuple(0.5 for _ in classes),
+        model=e.config.model.model_dump(mode="json"),
+        grids=e.inputs.grids,
+        backbone_name=e.config.model.backbone,
+        backbone=backbone_config(e.network.backbone),
+        method=e.config.method,
+        labels=summary["labels"],
+        evaluation=summary.get("evaluation"),
+        head=getattr(e.network.head, "recipe", None),
+    )
 
 
 def _finite(value: float) -> float | None:

@@ -1,12 +1,12 @@
-"""Going on with a run: what may differ from how it began, and what may not."""
+"""Resuming a run: which settings may differ from those it began with, and which may not."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from scob import methods
 from scob.config import Config, merge, parse_overrides, resolve, result_neutral_keys
 from scob.errors import UserError
+from scob.files import whole_number
 from scob.labels import Labels
 from scob.training.run_folder import RunFolder
 
@@ -24,15 +24,15 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
         raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
     if extend:
         key, _, value = extend.partition("=")
-        number = int(value) if re.fullmatch("[0-9]{1,9}", value) else -1
-        if key != "epochs" or number < stored.train.epochs:
-            raise UserError(f"--extend takes epochs=N with N of at least {stored.train.epochs}, not {extend!r}")
-        config.train.epochs = number
+        epochs = whole_number(value, 9)
+        if key != "epochs" or epochs is None or epochs < stored.train.epochs:
+            raise UserError(f"--extend takes epochs=N, with N at least {stored.train.epochs}, not {extend!r}")
+        config.train.epochs = epochs
     return config
 
 
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
-    """Refuse to go on with other settings (more epochs are allowed) or other images and labels than the run began."""
+    """Refuse to resume with other settings (more epochs are allowed), images or labels than the run began with."""
     stored = run.read_config()
     changed = [
         c for c in differences(stored, config) if c.split(":")[0] not in result_neutral_keys() | {"train.epochs"}
@@ -51,11 +51,11 @@ def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
 def differences(one: Config, two: Config) -> list[str]:
     """`key: before -> after` for every setting that differs and changes the result."""
     before, after = one.model_dump(mode="json"), two.model_dump(mode="json")
-    found = []
+    changes = []
     for section in sorted({*before, *after}):
         a, b = before.get(section), after.get(section)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += [f"{section}.{k}: {a.get(k)} -> {b.get(k)}" for k in {**a, **b} if a.get(k) != b.get(k)]
+            changes += [f"{section}.{k}: {a.get(k)} -> {b.get(k)}" for k in {**a, **b} if a.get(k) != b.get(k)]
         elif a != b:
-            found.append(f"{section}: {a} -> {b}")
-    return [c for c in found if c.split(":")[0] not in result_neutral_keys()]
+            changes.append(f"{section}: {a} -> {b}")
+    return [change for change in changes if change.split(":")[0] not in result_neutral_keys()]

@@ -82,7 +82,7 @@ def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
 
 
 def reading_options(config: Config) -> tuple[ReadOptions, tuple[str, ...], str | None]:
-    """Options, the names of all splits, and the split to train on (None if there is only one, whatever its name)."""
+    """Options, the names of all splits, and the split to train on (None if there is only one)."""
     d = config.data
     names = splits_of(d.source, d.format)
     train = d.train if d.train in names or len(names) > 1 else None
@@ -118,7 +118,7 @@ def read_images(config: Config, latecomers: bool = True) -> ReadImages:
 
 
 def arrange(images: ReadImages, config: Config) -> Data:
-    """Hold some training images out and say what the method may see of the others."""
+    """Hold some training images out, and choose the labels of the others that the method may see."""
     split, drawn = images.train, images.drawn
     given = split.labels if methods.find(config.method).labels == "full" else drawn
     if not (given.values == PRESENT).any():

@@ -1,4 +1,4 @@
-"""The run folder: settings, observed labels, log, checkpoints, model. One process writes it at a time."""
+"""The run folder: settings, observed labels, log, checkpoints, model. Only one process writes to it at a time."""
 
 import fcntl
 import json
@@ -32,17 +32,17 @@ class RunFolder:
         return self.summary_file.is_file()
 
     def check_free(self) -> None:
-        """Refuse to begin where there is a run already."""
+        """Refuse a folder that already contains a run."""
         if self.config_file.exists():
             raise UserError(
-                f"{self.path} already holds a run: continue it with --resume {self.path}, or give another --out"
+                f"{self.path} already contains a run: continue it with --resume {self.path}, or give another --out"
             )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; a second run on it is refused. The lock ends with the process.
+        """Reserve the folder for this process: a second run on it is refused. The lock ends with the process.
 
-        A folder that is new and into which nothing was written is removed again: a misspelt path leaves no run behind.
+        A new folder to which nothing was written is removed again, so a misspelt path leaves no run behind.
         """
         lock, new = self.path / ".lock", not self.path.exists()
         try:
@@ -55,7 +55,7 @@ class RunFolder:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(
-                    f"another process is writing the run folder {self.path}: wait for it, or use --out"
+                    f"another process is writing to the run folder {self.path}: wait for it, or give another --out"
                 ) from None
             except OSError:  # some network file systems have no locks
                 pass
@@ -75,9 +75,9 @@ class RunFolder:
         write_atomically(self.config_file, dump(config))
 
     def read_config(self) -> Config:
-        """The run's settings. Its own method may be one that is not known here: its model can be used all the same."""
+        """The run's settings. Its method need not be known here: its model can be used all the same."""
         if not self.config_file.is_file():
-            raise UserError(f"{self.path} is not a run folder: it holds no config.yaml")
+            raise UserError(f"{self.path} is not a run folder: it has no config.yaml")
         tree = read_yaml(self.config_file)
         return resolve(tree, str(self.config_file), [*methods.section_names(), str(tree.get("method", ""))])
 
@@ -85,7 +85,7 @@ class RunFolder:
         return Labels.load(self.labels_file)
 
     def sync_log(self) -> int:
-        """Put the log on the disk, so that no checkpoint is ahead of it; returns its size in bytes."""
+        """Flush the log to disk, so that no checkpoint is ahead of it; returns its size in bytes."""
         if not self.log_file.exists():
             return 0
         with self.log_file.open("rb") as file:
@@ -93,14 +93,14 @@ class RunFolder:
             return os.fstat(file.fileno()).st_size
 
     def cut_log(self, size: int) -> None:
-        """Drop what was logged after a checkpoint: it will be logged again, the same."""
-        found = self.log_file.stat().st_size if self.log_file.exists() else 0
-        if found < size:
+        """Drop what was logged after a checkpoint: the resumed run logs the same again."""
+        current = self.log_file.stat().st_size if self.log_file.exists() else 0
+        if current < size:
             raise UserError(
-                f"{self.log_file} has {found} bytes, but had {size} when the checkpoint was written: put it back, "
+                f"{self.log_file} has {current} bytes, but had {size} when the checkpoint was written: put it back, "
                 "or start the run again in a new folder"
             )
-        if found:
+        if current:
             with self.log_file.open("r+b") as file:
                 file.truncate(size)
 
@@ -113,15 +113,15 @@ class RunFolder:
             raise UserError(f"cannot write {self.log_file}: {error.strerror or error}") from error
 
     def records(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The log's records, of one kind or all."""
+        """The records of the log, or only those of one kind."""
         if not self.log_file.exists():
             return []
-        found = [json.loads(line) for line in self.log_file.read_text().splitlines() if line.strip()]
-        return [r for r in found if kind is None or r["kind"] == kind]
+        records = [json.loads(line) for line in self.log_file.read_text().splitlines() if line.strip()]
+        return [r for r in records if kind is None or r["kind"] == kind]
 
     def summary(self) -> dict[str, Any]:
-        """What a finished run says of itself."""
+        """The summary.json of a finished run."""
         if not self.finished:
-            raise UserError(f"the run in {self.path} is not finished: scob train --resume {self.path}")
-        found: dict[str, Any] = json.loads(self.summary_file.read_text())
-        return found
+            raise UserError(f"the run in {self.path} is not finished: continue it with scob train --resume {self.path}")
+        summary: dict[str, Any] = json.loads(self.summary_file.read_text())
+        return summary

@@ -1,4 +1,4 @@
-"""Scores of many images: in batches, shared over processes, every image exactly once."""
+"""Scores of many images: in batches, shared among processes, each image exactly once."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,7 +16,7 @@ from scob.training.model_folder import ModelCard
 
 
 def row_batches(count: int, batch: int, rank: int = 0, processes: int = 1) -> Iterator[NDArray[np.int64]]:
-    """Rows 0..count-1 in batches: the contiguous share of one of several processes."""
+    """The rows 0..count-1 in batches; with several processes, the contiguous share of one of them."""
     share = -(-count // processes)
     rows = np.arange(rank * share, min(count, (rank + 1) * share), dtype=np.int64)
     for start in range(0, len(rows), batch):

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: finish the step, save, end; where there is nothing to save yet, end at once."""
+"""SIGTERM and Ctrl-C: finish the step, save, end. If there is nothing to save yet, end at once."""
 
 import contextlib
 import signal
@@ -21,12 +21,12 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Listens for the two signals while it is entered; only the main thread of a process can."""
+    """A context that catches both signals. It works only in the main thread of a process."""
 
     def __init__(self) -> None:
         self.number = 0
-        self.later = False  # whether somebody will look at `number` and save first
-        self.last_words = False  # whether this process is about to say why it ends, which a SIGTERM must not cut off
+        self.saves_first = False  # whether the training loop will see `number` and save before it ends
+        self.reporting = False  # whether this process is about to print why it ends: a SIGTERM must not prevent that
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -40,25 +40,25 @@ class StopRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            spoken = self.last_words and number == signal.SIGTERM
-            signal.signal(number, signal.SIG_IGN if spoken else handler)  # type: ignore[arg-type]
+            ignored = self.reporting and number == signal.SIGTERM
+            signal.signal(number, signal.SIG_IGN if ignored else handler)  # type: ignore[arg-type]
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if not self.later or (self.number == signal.SIGINT == number):  # a second Ctrl-C does not wait
+        if not self.saves_first or (self.number == signal.SIGINT == number):  # a second Ctrl-C does not wait
             raise Interrupted(128 + number)
         self.number = number
 
 
 class PeerLost(UserError):
-    """Another process of the run is gone, without a word."""
+    """Another process of the run died without an error message."""
 
 
 @contextlib.contextmanager
 def watching_peers(processes: Processes, folder: Path, stop: StopRequest) -> Iterator[None]:
-    """Turn a connection that broke, because another process died, into one sentence said by one process.
+    """If another process dies and the connection breaks, print one error message, from one process.
 
-    Those that are left cannot talk to each other: the first to leave a mark in the run `folder` speaks. What
-    launched them ends them meanwhile with SIGTERM, for which that one does not stop any more.
+    The remaining processes cannot communicate: the first to create the file LOST in the run `folder` prints the
+    message. Meanwhile the launcher sends all of them SIGTERM, which this one ignores.
     """
     try:
         yield
@@ -67,15 +67,15 @@ def watching_peers(processes: Processes, folder: Path, stop: StopRequest) -> Ite
             raise
         with contextlib.suppress(FileExistsError):
             (folder / LOST).touch(exist_ok=False)
-            stop.last_words = True
+            stop.reporting = True
             raise PeerLost(
                 f"one of the {processes.count} processes of this run died or stopped answering, so all of them stop; "
-                f"the last checkpoint is kept: go on, with any number of processes, with --resume {folder}"
+                f"the last checkpoint is kept: continue, with any number of processes, with --resume {folder}"
             ) from error
         raise OtherProcessFailed from None
 
 
 def _is_broken_connection(error: RuntimeError) -> bool:
-    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; the words are all there is."""
+    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; only the message tells."""
     words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
     return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)

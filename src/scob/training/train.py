@@ -24,7 +24,7 @@ from scob.training.stopping import LOST, StopRequest, watching_peers
 
 @dataclass(frozen=True)
 class Shared:
-    """What several runs may share, so that it is made once: processes, images and labels, backbone and features."""
+    """What several runs may share, so that it is prepared once: processes, data, backbone and features."""
 
     data: Data | None = None
     processes: Processes | None = None
@@ -44,7 +44,7 @@ def train(
 
     With `resume`, an interrupted run continues from its last checkpoint, and a finished one is returned as it is;
     without it, a folder that already contains a run is refused. `init` is a model to continue from (`prepare` or
-    `continuing` give the settings for it). `loop` may be a `Training` that observes more.
+    `continuing` give the settings for it). `loop` may be a subclass of `Training` that logs more.
     """
     run = RunFolder(out)
     processes = shared.processes or start(config.train.device)
@@ -61,7 +61,7 @@ def train(
         if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
             return FinishedRun(run, config, run.summary())
         data = shared.data or read_data(config, listen)
-        # A resumed run does not need `init`: its first checkpoint holds what it started from.
+        # A resumed run does not need `init`: its first checkpoint has the weights it started from.
         starts_from = init if not resume else None
         if starts_from is None:
             write_beginning(run, config, data, processes, resume)

@@ -4,17 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from scob.config import merge
 from scob.inference import plots
+from scob.labels import ABSENT, UNKNOWN
 from scob.studies.reproduce import figures, variants
 from scob.studies.reproduce.lab import Outcome, Work
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
 from scob.studies.reproduce.variants import Variant
 from scob.training.loop import Training
-from scob.training.metrics import unknown_negative_shares
+from scob.training.metrics import Array, checked
 
 BINS = 50
 
@@ -30,6 +32,15 @@ class Watched(Training):
         shares = unknown_negative_shares(self.scores("train"), d.observed.values, d.train.labels.values, BINS)
         self.write({"kind": "distribution", "epoch": self.progress.epoch, "shares": shares.tolist()})
         return super().evaluate()
+
+
+def unknown_negative_shares(scores: Array, observed: Array, truth: Array, bins: int = BINS) -> NDArray[np.float64]:
+    """One column of fig-distribution, (bins,): the distribution of predictions for unknown true negatives."""
+    s, t = checked(scores, truth)
+    _, seen = checked(scores, observed)
+    probabilities = s[(seen == UNKNOWN) & (t == ABSENT)].double()
+    counts = torch.bincount((probabilities * bins).long().clamp(max=bins - 1), minlength=bins).double()
+    return np.asarray((counts / max(1, len(probabilities))).cpu().numpy(), dtype=np.float64)
 
 
 def shares_of(outcome: Outcome) -> NDArray[np.float64]:

@@ -1,0 +1,51 @@
+"""The views of a step: the same features with and without a cache."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from scob.algorithm.step_views import compute_views
+from support.runs import batches_of
+
+
+@pytest.mark.parametrize("class_positives", [True, False])
+def test_cached_features_equal_computed_ones(experiment_of: Any, class_positives: bool) -> None:
+    computed, cached = experiment_of("scob.positive=class"), experiment_of("train.feature_cache=host")
+    batch = next(batches_of(computed, 1))
+    one, two = (compute_views(e.source, batch, class_positives) for e in (computed, cached))
+    assert (one.positive is not None) == (two.positive is not None) == class_positives
+    pairs = [(one.clean, two.clean), (one.strong(), two.strong())]
+    if one.positive is not None and two.positive is not None:
+        pairs.append((one.positive, two.positive))
+    for a, b in pairs:
+        assert all(torch.allclose(x, y, atol=1e-5) for x, y in zip(a, b, strict=True))
+    for name in ("clean_flip", "strong_flip", "positive_flip"):
+        assert torch.equal(getattr(one, name), getattr(two, name))
+
+
+def test_each_view_has_the_features_of_its_own_pixels(experiment_of: Any) -> None:
+    e = experiment_of()
+    batch = next(batches_of(e, 1))
+    views = compute_views(e.source, batch, True)
+    assert batch.images is not None and batch.positive_images is not None and views.positive is not None
+    own = e.source.views
+    expected = (
+        (views.clean, own.weak(batch.images, views.clean_flip)),
+        (views.strong(), own.strong(batch.images, views.strong_flip, batch.keys)),
+        (views.positive, own.weak(batch.positive_images, views.positive_flip)),
+    )
+    for features, pixels in expected:
+        alone = e.source.of(pixels)[0]
+        assert all(torch.allclose(x, y, atol=1e-5) for x, y in zip(features, alone, strict=True))
+
+
+def test_a_backbone_that_is_trained_computes_the_strong_view_when_it_is_needed(experiment_of: Any) -> None:
+    e = experiment_of("model.freeze=none")
+    batch = next(batches_of(e, 1))
+    views = compute_views(e.source, batch, False)
+    before = views.strong()[1].detach().clone()
+    with torch.no_grad():
+        for parameter in e.network.backbone.parameters():
+            parameter.mul_(1.1)
+    assert not torch.allclose(views.strong()[1], before)

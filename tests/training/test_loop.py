@@ -1,0 +1,77 @@
+"""The loop: it can fit, logs and evaluates when it should, and keeps the epoch that the rule names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from scob.training.loop import Training
+from scob.training.metrics import mean_average_precision
+from scob.training.run_folder import RunFolder
+from support.runs import logged, step_epoch
+
+
+@pytest.mark.parametrize("method", ["full", pytest.param("scob", marks=pytest.mark.slow)])
+def test_full_labels_of_32_scenes_can_be_learnt_by_heart(experiment_of: Any, method: str) -> None:
+    e = experiment_of(
+        f"method={method}", "labels.kind=full", "data.source=scenes:32x64", "model.dropout=0", "train.epochs=60",
+        "train.lr_smt=5e-3", "train.lr_other=2e-2", "train.feature_cache=device", "model.width=64",
+    )  # fmt: skip
+    reached = 0.0
+    for epoch in range(60):
+        step_epoch(e, epoch)
+        if epoch % 5 == 4:
+            scores = e.scores("train")
+            reached = mean_average_precision(scores, e.data.train.labels.values)
+        if reached == 100:
+            break
+    assert reached == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("select", "figure"), [("last", None), ("holdout", "mAP-observed"), ("best-on-test", "mAP")])
+def test_the_chosen_epoch_is_the_one_the_rule_names(run_small: Any, select: str, figure: str | None) -> None:
+    run = run_small("train.holdout=0.25", "data.evaluate=val", "data.source=scenes:64x64", f"train.select={select}")
+    summary = json.loads((run / "summary.json").read_text())
+    curve = summary["curve"]
+    assert [c["epoch"] for c in curve] == [0, 1, 2, 3]
+    expected = 3 if figure is None else int(np.argmax([c[figure] for c in curve]))
+    assert summary["selected_epoch"] == expected
+    assert summary["evaluation"]["mAP"] == pytest.approx(curve[expected]["mAP"], abs=1e-4)
+    assert summary["select"] == select
+
+
+def test_the_last_epoch_is_evaluated_even_if_it_is_not_due(run_small: Any) -> None:
+    run = run_small("data.evaluate=val", "train.evaluate_every=3")
+    curve = json.loads((run / "summary.json").read_text())["curve"]
+    assert [point["epoch"] for point in curve] == [2, 3]
+
+
+def test_a_log_line_has_the_mean_losses_since_the_last_one(run_small: Any) -> None:
+    each = logged(run_small(), "class")
+    grouped = logged(run_small("train.log_every=5"), "class")
+    assert grouped == pytest.approx([np.mean(each[n : n + 5]) for n in range(0, 20, 5)], rel=1e-5)
+
+
+def test_batches_have_the_images_that_their_rows_name(experiment_of: Any, tmp_path: Path) -> None:
+    training = Training(experiment_of(), RunFolder(tmp_path))
+    e = training.experiment
+    try:
+        steps = []
+        for batch in training.batches(1, skip=2):
+            assert torch.equal(batch.images, e.inputs.feeds["train"].fetch(batch.rows.numpy()))
+            assert torch.equal(batch.positive_images, e.inputs.feeds["train"].fetch(batch.positives.numpy()))
+            steps.append(batch.step)
+        assert steps == [7, 8, 9]
+    finally:
+        training.close()
+
+
+def test_a_single_process_decides_alone_when_to_stop_and_save(experiment_of: Any, tmp_path: Path) -> None:
+    training = Training(experiment_of(), RunFolder(tmp_path))
+    training.close()
+    assert training.agree(15, True) == (15, True)
+    assert training.agree(0, False) == (0, False)
+    assert training.graphed is None  # there is no CUDA graph on a CPU

@@ -1,0 +1,71 @@
+"""A step that runs out of memory: which batch size is suggested."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from scob.algorithm.sampling import Batch
+from scob.errors import UserError
+from scob.training.out_of_memory import first_images, is_out_of_memory, largest_fitting, suggest_batch_size
+
+
+def batch_of(count: int) -> Batch:
+    rows = torch.arange(count)
+    return Batch(rows, rows, rows, rows, torch.full((count,), 1 / count), epoch=1, step=7, images=rows[:, None])
+
+
+def fits(most: int, tried: list[int]) -> Callable[[Batch], None]:
+    """A step for which at most that many images fit into memory."""
+
+    def step(batch: Batch) -> None:
+        tried.append(len(batch.rows))
+        if len(batch.rows) > most:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("most", "expected", "sizes"), [(100, 8, [8]), (5, 4, [8, 4]), (1, 1, [8, 4, 2, 1]), (0, 0, [8, 4, 2, 1])]
+)
+def test_halves_are_tried_until_one_fits(most: int, expected: int, sizes: list[int]) -> None:
+    tried: list[int] = []
+    assert largest_fitting(batch_of(16), fits(most, tried)) == expected
+    assert tried == sizes
+
+
+def test_the_first_images_of_a_batch_keep_everything_else() -> None:
+    part = first_images(batch_of(6), 2)
+    assert part.rows.tolist() == [0, 1] and part.images is not None and part.images.shape == (2, 1)
+    assert (part.epoch, part.step, part.positive_images) == (1, 7, None)
+
+
+def test_both_kinds_of_memory_errors_are_recognised() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(RuntimeError("can't allocate memory: you tried to allocate 1 byte"))
+    assert not is_out_of_memory(RuntimeError("shapes differ"))
+
+
+@pytest.mark.parametrize(
+    ("most", "advice"),
+    [
+        (5, r"train\.batch=4 fits \(tried here\)"),
+        (0, r"a smaller data\.size or model may fit"),
+        (None, r"train\.batch=8 may fit"),
+    ],
+)
+def test_the_error_suggests_a_batch_size(most: int | None, advice: str) -> None:
+    step = None if most is None else fits(most, [])
+    with (
+        pytest.raises(UserError, match=rf"train\.batch=16 does not fit into memory; {advice}\. The last checkpoint"),
+        suggest_batch_size(batch_of(16), 16, step),
+    ):
+        fits(0, [])(batch_of(16))
+
+
+def test_other_errors_are_not_about_memory() -> None:
+    with pytest.raises(RuntimeError, match="shapes differ"), suggest_batch_size(batch_of(4), 4, None):
+        raise RuntimeError("shapes differ")
+    with suggest_batch_size(batch_of(4), 4, None):
+        pass

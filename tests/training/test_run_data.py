@@ -1,0 +1,105 @@
+"""The images and labels of a run: what is observed, held out, skipped, and expected."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scob.data.split import ArrayImages, Split
+from scob.errors import UserError
+from scob.labels import Labels
+from scob.training.run_data import (
+    ReadImages,
+    arrange,
+    expected_positives,
+    holdout_rows,
+    observe,
+    without_latecomers,
+)
+
+
+def labels_of(*rows: str) -> Labels:
+    """'+-0' is an image with one class present, one absent and one unknown."""
+    values = np.array([[{"+": 1, "-": -1, "0": 0}[sign] for sign in row] for row in rows], np.int8)
+    return Labels(tuple("abc"[: len(rows[0])]), tuple(f"image {n}" for n in range(len(rows))), values)
+
+
+@pytest.mark.parametrize(
+    ("observed", "customary", "reported", "k", "reason"),
+    [
+        (labels_of("+00", "0+0"), 2.9, None, 2.9, "customary"),
+        (labels_of("+00", "0+0"), None, labels_of("+++", "+--"), 2.0, "counted in the validation labels"),
+        (labels_of("++-", "+--"), None, None, 1.5, "counted in the labels, which are complete"),
+        (labels_of("---", "+--"), None, None, 1.0, "counted in the labels"),  # half a class per image, but at least 1
+        (labels_of("+00", "0+0", "000"), None, None, 1.5, "a guess: 1.5 for each label given"),
+        (labels_of("++0", "++0"), None, None, 3.0, "a guess"),
+        (labels_of("+0", "++"), None, None, 2.0, "a guess"),  # 2.25, but there are only two classes
+        (labels_of("000"), None, None, 1.5, "a guess"),
+    ],
+)  # fmt: skip
+def test_expected_positives(
+    observed: Labels, customary: float | None, reported: Labels | None, k: float, reason: str
+) -> None:
+    value, explained = expected_positives(observed, customary, reported)
+    assert value == pytest.approx(k) and reason in explained
+
+
+def test_held_out_images_leave_every_class_its_last_two_positives() -> None:
+    values = np.zeros((40, 3), np.int8)
+    values[:2, 0], values[2:20, 1], values[20:, 2] = 1, 1, 1
+    observed = Labels(("rare", "b", "c"), tuple(map(str, range(40))), values)
+    held_out = holdout_rows(observed, 0.5, seed=0)
+    assert held_out.sum() == 20 and not held_out[:2].any()
+    assert holdout_rows(observed, 1.0, seed=0).sum() == 38
+    assert holdout_rows(observed, 0.0, seed=0).sum() == 0
+    order = np.random.default_rng(0).permutation(40)
+    assert (holdout_rows(observed.select(order), 0.5, 0) == held_out[order]).all()  # drawn by name, not by position
+
+
+def test_observed_labels_are_drawn_by_kind_or_taken_from_a_file_by_name(configure: Any) -> None:
+    full = labels_of("++-", "-++", "--+")
+    assert observe(full, configure("labels.kind=full"), None) == full
+    assert observe(full, configure("labels.kind=single"), None) == full.single_positive(0)
+    partial = configure("labels.kind=partial", "labels.fraction=0.5", "labels.seed=3")
+    assert observe(full, partial, None) == full.partial(0.5, 3)
+    stored = full.single_positive(9).select([2, 0, 1])
+    assert observe(full, configure(), stored) == full.single_positive(9)
+
+
+def test_a_label_file_of_other_classes_or_without_an_image_is_refused(configure: Any) -> None:
+    full, config = labels_of("++-", "-++"), configure("labels.file=labels.safetensors")
+    with pytest.raises(UserError, match="does not list the image 'image 1'"):
+        observe(full, config, full.select([0]))
+    with pytest.raises(UserError, match="has other classes than"):
+        observe(full, config, Labels(("x", "y", "z"), full.images, full.values))
+
+
+def test_images_that_a_label_file_does_not_list_are_skipped_and_named() -> None:
+    labels = labels_of("+00", "0+0", "00+")
+    split = Split("train", labels, ArrayImages(np.zeros((3, 4, 4, 3), np.uint8), "image"), skipped=("broken",))
+    rest = without_latecomers(split, labels.select([2, 0]), "labels.safetensors")
+    assert rest.labels.images == ("image 0", "image 2")
+    assert rest.skipped == ("broken", "image 1: labels.safetensors does not list it")
+    assert without_latecomers(split, labels, "") is split
+    foreign = Labels(labels.classes, ("other",), labels.values[:1])
+    assert without_latecomers(split, foreign, "") is split
+
+
+def test_training_and_held_out_images_are_all_images_once(configure: Any, scenes_of: Any) -> None:
+    data = scenes_of(configure("train.holdout=0.25"))
+    assert sorted((*data.train.labels.images, *data.holdout.labels.images)) == sorted(data.drawn.images)
+    assert data.observed.images == data.train.labels.images
+    assert data.holdout_observed.images == data.holdout.labels.images
+    assert ((data.observed.values == 1).sum(axis=1) <= 1).all()
+
+
+def test_full_supervision_sees_all_labels_but_the_run_still_draws(configure: Any, scenes_of: Any) -> None:
+    data = scenes_of(configure("method=full"))
+    assert data.observed == data.train.labels != data.drawn
+
+
+def test_nothing_to_learn_from_is_an_error(configure: Any) -> None:
+    labels = labels_of("-00", "000")
+    split = Split("train", labels, ArrayImages(np.zeros((2, 4, 4, 3), np.uint8), "image"))
+    with pytest.raises(UserError, match="no image of the split 'train' has a positive label"):
+        arrange(ReadImages(split, labels, None), configure())
