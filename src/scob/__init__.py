@@ -1,80 +1,94 @@
 """Scob: learn to name everything in an image from one label per image.
 
-The public interface is the names below, a function for each verb of the command line (but `reproduce`, whose name is a
-package's: scob.reproduce.registry); each is loaded when first used, so `import scob` is quick.
+The public interface is the names in `__all__`: one function for each verb of the command line (except `bench`), the
+records they take and return, and a trained model, `Scob`. Each name is loaded when it is first used, so `import scob`
+is quick.
 """
 
 import importlib
-import sys
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+if TYPE_CHECKING:
+    from scob.config import Config as Config
+    from scob.config import load_config as load_config
+    from scob.data.describe import check as check
+    from scob.data.describe import describe as describe
+    from scob.data.download import download as download
+    from scob.data.readers import open_split as open_split
+    from scob.errors import UserError as UserError
+    from scob.inference.class_maps import MapSettings as MapSettings
+    from scob.inference.evaluate import Reading as Reading
+    from scob.inference.evaluate import evaluate as evaluate
+    from scob.inference.explain import ExplanationFiles as ExplanationFiles
+    from scob.inference.explain import explain as explain
+    from scob.inference.model import Running as Running
+    from scob.inference.model import Scob as Scob
+    from scob.inference.onnx.export import Comparison as Comparison
+    from scob.inference.onnx.export import export as export
+    from scob.inference.predict import predict as predict
+    from scob.inference.predictions import Naming as Naming
+    from scob.inference.scoring import Scoring as Scoring
+    from scob.inference.thresholds import thresholds as thresholds
+    from scob.labels import Labels as Labels
+    from scob.recovery.reviewed import import_reviewed as import_reviewed
+    from scob.recovery.suggest import Selection as Selection
+    from scob.recovery.suggest import recover as recover
+    from scob.recovery.web.server import serve as serve
+    from scob.studies.compare import compare as compare
+    from scob.studies.demo import demo as demo
+    from scob.studies.reproduce.registry import reproduce as reproduce
+    from scob.training.continuation import continuing as continuing
+    from scob.training.finished_run import FinishedRun as FinishedRun
+    from scob.training.prepare import prepare as prepare
+    from scob.training.train import Shared as Shared
+    from scob.training.train import train as train
+
 _HOME = {
+    "Comparison": "scob.inference.onnx.export",
     "Config": "scob.config",
-    "load_config": "scob.config",
+    "ExplanationFiles": "scob.inference.explain",
+    "FinishedRun": "scob.training.finished_run",
     "Labels": "scob.labels",
+    "MapSettings": "scob.inference.class_maps",
+    "Naming": "scob.inference.predictions",
+    "Reading": "scob.inference.evaluate",
+    "Running": "scob.inference.model",
+    "Scob": "scob.inference.model",
+    "Scoring": "scob.inference.scoring",
+    "Selection": "scob.recovery.suggest",
+    "Shared": "scob.training.train",
     "UserError": "scob.errors",
-    "open_split": "scob.data.readers",
+    "check": "scob.data.describe",
+    "compare": "scob.studies.compare",
+    "continuing": "scob.training.continuation",
     "demo": "scob.studies.demo",
     "describe": "scob.data.describe",
-    "check": "scob.data.describe",
     "download": "scob.data.download",
-    "prepare": "scob.training.prepare",
-    "continuing": "scob.training.continuation",
-    "train": "scob.training.train",
     "evaluate": "scob.inference.evaluate",
-    "compare": "scob.studies.compare",
-    "Scob": "scob.inference.model",
-    "predict": "scob.inference.predict",
     "explain": "scob.inference.explain",
-    "thresholds": "scob.inference.thresholds",
-    "recover": "scob.recovery.suggest",
-    "serve": "scob.recovery.web.server",
-    "import_reviewed": "scob.recovery.reviewed",
     "export": "scob.inference.onnx.export",
+    "import_reviewed": "scob.recovery.reviewed",
+    "load_config": "scob.config",
+    "open_split": "scob.data.readers",
+    "predict": "scob.inference.predict",
+    "prepare": "scob.training.prepare",
+    "recover": "scob.recovery.suggest",
+    "reproduce": "scob.studies.reproduce.registry",
+    "serve": "scob.recovery.web.server",
+    "thresholds": "scob.inference.thresholds",
+    "train": "scob.training.train",
 }
 
-__all__ = [
-    "Config",
-    "Labels",
-    "Scob",
-    "UserError",
-    "__version__",
-    "check",
-    "compare",
-    "continuing",
-    "demo",
-    "describe",
-    "download",
-    "evaluate",
-    "explain",
-    "export",
-    "import_reviewed",
-    "load_config",
-    "open_split",
-    "predict",
-    "prepare",
-    "recover",
-    "serve",
-    "thresholds",
-    "train",
-]
+__all__ = [*_HOME, "__version__"]
 
+if not TYPE_CHECKING:  # a type checker must not take every name for granted
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'scob' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            return getattr(importlib.import_module(_HOME[name]), name)
+        raise AttributeError(f"module 'scob' has no attribute {name!r}")
 
-
-class _Package(ModuleType):
-    """Keeps `scob.recover` the function: importing the module of that name would put the module in its place."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOME})

@@ -35,7 +35,7 @@ def test_reviewed_labels_come_back_and_the_next_training_uses_them(
         assert drawn.values[drawn.images.index(s.image), drawn.classes.index(s.label)] == state
     before = Labels.load(own_run / "labels.safetensors")
     assert (drawn.values != before.values).sum() == 2
-    assert train(config, tmp_path / "again")["labels"]["fingerprint"] == made.fingerprint
+    assert train(config, tmp_path / "again").summary["labels"]["fingerprint"] == made.fingerprint
     again = recover(tmp_path / "again", out=tmp_path / "second", selection=Selection(0.0), masks=False, running=CPU)
     decided = {(s.image, s.label) for s in (first, second)}
     assert not decided & {(s.image, s.label) for s in again.suggestions}

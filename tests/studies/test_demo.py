@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scob.labels import Labels
-from scob.studies.demo import COLUMNS, METHODS, Demo, demo
-from scob.studies.demo_report import spread
+from scob.studies.demo import demo
+from scob.studies.demo_results import COLUMNS, METHODS, Demo
 
 SMALL = ["data.source=scenes:96x64", "data.size=64", "train.epochs=2", "model.width=16", "model.feedforward=32"]
 
@@ -43,9 +43,3 @@ def test_the_page_is_self_contained(made: tuple[Path, Demo]) -> None:
 def test_the_pointing_game_was_played(made: tuple[Path, Demo]) -> None:
     p = made[1].pointing
     assert 0 <= p["inside"] <= 1 and 0 < p["by_chance"] < 1 and p["images"] > 50
-
-
-def test_spread() -> None:
-    assert spread([80.0]) == "80.0"
-    assert spread([80.0, 82.0]) == "81.0 ± 1.4"
-    assert spread([float("nan")]) == "–"

@@ -10,7 +10,7 @@ import torch
 
 from scob.config import resolve
 from scob.errors import UserError
-from scob.inference.predict import Scob
+from scob.inference.model import Scob
 from scob.parallel import Processes
 from scob.training.build import build
 from scob.training.continuation import continuing, initialise

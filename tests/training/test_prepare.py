@@ -8,7 +8,7 @@ import pytest
 from scob.errors import UserError
 from scob.inference.model import Running, Scob
 from scob.recovery.suggest import Selection, recover
-from scob.training.prepare import next_commands, prepare
+from scob.training.prepare import prepare
 from scob.training.train import Shared, train
 from support.own_images import picture, prepared
 from support.small_model import Small, scob
@@ -24,7 +24,6 @@ def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_
     assert model.predict(small.files[0], topk=1)[0].labels[0] in model.classes
     cpu = Running(device="cpu")
     assert recover(tmp_path / "run", selection=Selection(0.0, 3), masks=False, running=cpu).suggestions
-    assert all("run" in command for command in next_commands(tmp_path / "run"))
 
 
 def test_files_that_are_not_images_are_counted_and_broken_ones_skipped(small: Small, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import typer
 from scob.cli.console import counted, duration, err, escape, out, table
 
 if TYPE_CHECKING:
-    from scob.studies.demo import Demo
+    from scob.studies.demo_results import Demo
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +31,8 @@ def demo(
     import time
 
     from scob.cli.live import Live
-    from scob.studies.demo import METHODS
     from scob.studies.demo import demo as run
+    from scob.studies.demo_results import METHODS
 
     folder = _free_folder(out_folder)
     began = time.monotonic()
@@ -67,8 +67,8 @@ def _free_folder(folder: Path) -> Path:
 
 def show(results: "Demo", seeds: int) -> None:
     """The table and the pointing game."""
-    from scob.studies.demo import COLUMNS, METHODS
     from scob.studies.demo_report import spread
+    from scob.studies.demo_results import COLUMNS, METHODS
 
     rows = [
         (title, *(spread(results.values[method][c]).replace(" ± ", "±") for c in COLUMNS))

@@ -49,7 +49,7 @@ def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
     from scob.training.continuation import continuing
-    from scob.training.prepare import DEFAULT_BACKBONE, next_commands, prepare
+    from scob.training.prepare import DEFAULT_BACKBONE, prepare
     from scob.training.resume import resume_config
     from scob.training.run_folder import RunFolder
     from scob.training.stopping import Interrupted
@@ -102,7 +102,7 @@ def train(options: TrainOptions) -> None:
                 note(again if begun else "Stopped before training began.")
             raise typer.Exit(stop.code) from None
     if prints():
-        show(finished.summary, folder, next_commands(folder))
+        show(finished.summary, folder)
 
 
 def check_combination(options: TrainOptions, single_process: bool) -> None:
@@ -168,7 +168,7 @@ def show_prepared(prepared: "Prepared", folder: Path) -> None:
         out.print(f"This will take about {duration(prepared.seconds)} on this machine.")
 
 
-def show(summary: dict[str, Any], folder: Path, following: tuple[str, str]) -> None:
+def show(summary: dict[str, Any], folder: Path) -> None:
     """The end of a run: what it reached and what to do next."""
     evaluation = summary.get("evaluation") or {}
     rows = [("method", summary["method"]), ("epoch chosen", f"{summary['selected_epoch'] + 1} of {summary['epochs']}")]
@@ -182,4 +182,5 @@ def show(summary: dict[str, Any], folder: Path, following: tuple[str, str]) -> N
             rows.append((f"{key} (held-out images, last epoch)", f"{last[key]:.2f}"))
     rows += [("time", duration(summary["seconds"])), ("run folder", str(folder)), ("model", str(folder / "model"))]
     out.print(table("Done", ("what", "value"), rows))
+    following = command("predict", folder, "IMAGES"), command("recover", folder)
     out.print(f"Next:  {escape(following[0])}\n       {escape(following[1])}", highlight=False, soft_wrap=True)

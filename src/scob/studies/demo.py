@@ -6,9 +6,8 @@ labels with the two SMTs. ROLE is there with Scob's network too: which part of t
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +22,8 @@ from scob.model.backbone import Features
 from scob.model.features import autocast
 from scob.parallel import start
 from scob.presets import packaged_config
+from scob.studies.demo_report import page
+from scob.studies.demo_results import COLUMNS, METHODS, Demo, Picture
 from scob.training.build import Experiment
 from scob.training.events import Listener, silent
 from scob.training.inputs import open_inputs
@@ -30,46 +31,7 @@ from scob.training.metrics import recovery_metrics
 from scob.training.run_data import load_data
 from scob.training.train import Shared, train
 
-METHODS = {
-    "an": "Assume negative",
-    "role": "ROLE",
-    "role-smt": "ROLE + SMT",
-    "scob": "Scob",
-    "full": "Full labels",
-}
-COLUMNS = ("mAP", "OF1", "CF1", "recovered AP", "recovered precision", "recovered recall")
 GALLERY = 12
-
-
-@dataclass
-class Picture:
-    """A training scene for the gallery: what was observed, what Scob gave back, and where it saw it."""
-
-    pixels: NDArray[np.uint8]
-    observed: list[str]
-    recovered: list[tuple[str, float, bool, NDArray[np.bool_]]]  # class, score, whether it is true, mask
-    missed: list[str]
-
-
-@dataclass
-class Demo:
-    """What the demo found: a value for each method, column and seed; curves; pictures."""
-
-    config: Config
-    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    curves: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    per_class: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    pictures: list[Picture] = field(default_factory=list)
-    pointing: dict[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "settings": self.config.model_dump(mode="json"),
-            "results": self.values,
-            "curves": self.curves,
-            "per_class": self.per_class,
-            "pointing": self.pointing,
-        }
 
 
 def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
@@ -90,8 +52,6 @@ def demo(
 
     `listener_of` gives a listener for each run, by method, seed and settings.
     """
-    from scob.studies.demo_report import page
-
     words = list(overrides)
     results = Demo(demo_config(0, words))
     processes = start(results.config.train.device)

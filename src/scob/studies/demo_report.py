@@ -11,7 +11,7 @@ from PIL import Image
 
 from scob.config import Config
 from scob.inference.overlays import eroded
-from scob.studies.demo import COLUMNS, METHODS, Demo, Picture
+from scob.studies.demo_results import COLUMNS, METHODS, Demo, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

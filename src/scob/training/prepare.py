@@ -1,7 +1,6 @@
 """From a person's images to the settings of a run, chosen by what the images and labels themselves show."""
 
 import os
-import shlex
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -245,9 +244,3 @@ def estimate_seconds(prepared: Prepared, backbone: Backbone, device: torch.devic
         step()
         timed.append(time.perf_counter() - began)
     return min(timed) * prepared.steps * 1.2  # a fifth more for evaluation and reading
-
-
-def next_commands(run: Path) -> tuple[str, str]:
-    """The commands to run after training, quoted so that they can be copied into a shell."""
-    quoted = shlex.quote(str(run))
-    return f"scob predict {quoted} IMAGES", f"scob recover {quoted}"
