@@ -1,7 +1,7 @@
 """Small images and small copies of the official layouts, written for the tests."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from scob.data.feed import Feed, FeedOptions
 from scob.data.images import ImageFiles
 from scob.data.split import Split
 from scob.labels import Labels
@@ -79,3 +80,10 @@ def shared() -> Path:
     if not (folder / "VOC2007" / "JPEGImages").is_dir():
         pytest.skip("the real VOC folder is not here; set SCOB_SHARED to the folder that contains data/VOC2007")
     return folder
+
+
+@pytest.fixture
+def worked(split: Split) -> Iterator[Feed]:
+    """A feed with two decoding processes."""
+    with Feed(split, 16, torch.device("cpu"), FeedOptions(workers=2)) as feed:
+        yield feed

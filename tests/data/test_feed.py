@@ -1,6 +1,6 @@
 """Feeding: the same pixels from every source, bad images, selections of images."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +11,11 @@ from scob.data.feed import Feed, FeedOptions, unwrap
 from scob.data.split import ArrayImages, Split
 from scob.errors import UserError
 from scob.labels import Labels
+from support.feeding import batches
 
 Decoded = Callable[[Iterable[int]], torch.Tensor]
 CPU = torch.device("cpu")
 SIZE = 16
-
-
-@pytest.fixture
-def worked(split: Split) -> Iterator[Feed]:
-    """A feed with two decoding processes."""
-    with Feed(split, SIZE, CPU, FeedOptions(workers=2)) as feed:
-        yield feed
-
-
-def batches(count: int = 40, size: int = 7) -> list[np.ndarray]:
-    return [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
 
 
 @pytest.mark.parametrize("way", ["here", "workers", "cache", "cache and workers", "resident"])

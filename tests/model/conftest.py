@@ -1,10 +1,13 @@
-"""Tiny random backbones of four families."""
+"""Tiny random backbones of four families, a calibrated one with images, and features for a masked transformer."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from scob.model.backbone import Backbone
+from scob.model.load_backbone import load_backbone
 
 
 def tiny(kind: str) -> Any:
@@ -30,3 +33,21 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     config, folder = tiny(request.param), tmp_path_factory.mktemp(request.param)
     MODEL_FOR_BACKBONE_MAPPING[type(config)](config).save_pretrained(folder)
     return request.param, folder
+
+
+@pytest.fixture
+def backbone(tiny_backbone: Path) -> Backbone:
+    backbone = load_backbone(str(tiny_backbone))
+    torch.manual_seed(0)
+    backbone.calibrate([torch.randn(8, 3, 64, 64)])
+    return backbone
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    return torch.randint(0, 256, (7, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def features() -> torch.Tensor:
+    return torch.randn(3, 6, 5, 4, generator=torch.Generator().manual_seed(1))

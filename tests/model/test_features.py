@@ -14,19 +14,6 @@ from scob.model.load_backbone import load_backbone
 from scob.model.row_tables import RowStorage
 
 
-@pytest.fixture
-def backbone(tiny_backbone: Path) -> Backbone:
-    made = load_backbone(str(tiny_backbone))
-    torch.manual_seed(0)
-    made.calibrate([torch.randn(8, 3, 64, 64)])
-    return made
-
-
-@pytest.fixture
-def images() -> torch.Tensor:
-    return torch.randint(0, 256, (7, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-
-
 @pytest.mark.parametrize("place", ["device", "host", "disk"])
 def test_a_cache_gives_what_the_backbone_gives(
     backbone: Backbone, images: torch.Tensor, place: str, tmp_path: Path

@@ -1,7 +1,5 @@
 """A folded backbone computes what the original computes."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from transformers.models.resnet.modeling_resnet import ResNetShortCut
@@ -9,20 +7,6 @@ from transformers.models.resnet.modeling_resnet import ResNetShortCut
 from scob.data.views import Views
 from scob.model.backbone import Backbone
 from scob.model.fold import RectifiedConvolution, fast_copy, fold_batchnorm
-from scob.model.load_backbone import load_backbone
-
-
-@pytest.fixture
-def backbone(tiny_backbone: Path) -> Backbone:
-    backbone = load_backbone(str(tiny_backbone))
-    torch.manual_seed(0)
-    backbone.calibrate([torch.randn(8, 3, 64, 64)])
-    return backbone
-
-
-@pytest.fixture
-def images() -> torch.Tensor:
-    return torch.randint(0, 256, (7, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
 def test_a_folded_backbone_computes_the_same(backbone: Backbone, images: torch.Tensor) -> None:

@@ -6,17 +6,7 @@ import torch
 from scob.config import ModelSettings
 from scob.model.smt import SemanticMaskedTransformer
 from scob.model.visible_cells import encode_visible, masked_mean
-
-
-def make(**changes: object) -> SemanticMaskedTransformer:
-    torch.manual_seed(0)
-    settings = ModelSettings(**{"width": 16, "heads": 2, "feedforward": 32, **changes})  # type: ignore[arg-type]
-    return SemanticMaskedTransformer(6, (5, 4), settings).eval()
-
-
-@pytest.fixture
-def features() -> torch.Tensor:
-    return torch.randn(3, 6, 5, 4, generator=torch.Generator().manual_seed(1))
+from support.small_smt import make
 
 
 @pytest.mark.parametrize("position", ["input", "qk"])

@@ -13,7 +13,7 @@ from scob import methods
 from scob.config import Config
 from scob.errors import UserError
 from scob.parallel import Processes, start
-from scob.studies.reproduce.lab import Lab, Outcome
+from scob.studies.reproduce.lab import Lab, VariantRun
 from scob.studies.reproduce.report import SHARE_TITLE, Column, Report, closed_share, spread, write_report
 from scob.studies.reproduce.variants import Variant
 from scob.training.events import Listener, RunsPlanned, silent
@@ -59,7 +59,7 @@ def compare(
     more = min(first_runs, top + 2) if top else first_runs
     listen(RunsPlanned(first_runs + (seeds - 1) * more))
     with closing(lab):
-        found: dict[str, list[Outcome]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
+        found: dict[str, list[VariantRun]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
         chosen = wanted
         if top:
             ranked = sorted(wanted, key=lambda name: -_mean(found[name]))
@@ -78,13 +78,13 @@ def _variant(name: str, config: Config, seed: int) -> Variant:
     return Variant(methods.find(name).title, {"method": name, "labels": {"seed": config.labels.seed + seed}})
 
 
-def _mean(outcomes: Sequence[Outcome]) -> float:
+def _mean(outcomes: Sequence[VariantRun]) -> float:
     """mAP over the seeds; below everything where it is undefined."""
     known = spread([o.mAP for o in outcomes])
     return -1.0 if known is None else known.mean
 
 
-def table(found: Mapping[str, Sequence[Outcome]]) -> list[dict[str, Any]]:
+def table(found: Mapping[str, Sequence[VariantRun]]) -> list[dict[str, Any]]:
     """A row a method, best first; numbers and None where there is none."""
     means = {name: (_mean(outcomes) if _mean(outcomes) >= 0 else None) for name, outcomes in found.items()}
     rows = []
@@ -107,7 +107,7 @@ def table(found: Mapping[str, Sequence[Outcome]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -1.0 if row["mAP"] is None else row["mAP"], reverse=True)
 
 
-def write(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Outcome]], lab: Lab, out: Path) -> None:
+def write(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[VariantRun]], lab: Lab, out: Path) -> None:
     """The table as Markdown, CSV and JSON, and the picture."""
     from scob.inference.plots import save_figure
 

@@ -4,7 +4,7 @@ import csv
 
 from scob.parallel import Processes
 from scob.studies.reproduce.curves import LABELS, setting_figure
-from scob.studies.reproduce.lab import Lab, Work
+from scob.studies.reproduce.lab import Lab, ReproductionRequest
 from scob.studies.reproduce.paper import paper_figures
 from scob.studies.reproduce.registry import settings_for
 
@@ -16,7 +16,7 @@ def test_every_figure_of_a_setting_has_an_axis_label():
 def test_the_figure_and_its_numbers(small_words, tmp_path):
     words = [*small_words, "data.evaluate=val", "train.epochs=1"]
     lab = Lab(settings_for("scenes", overrides=words), tmp_path, processes=Processes())
-    written = setting_figure(Work((lab,), tmp_path), "fig-gamma", (0.5,))
+    written = setting_figure(ReproductionRequest((lab,), tmp_path), "fig-gamma", (0.5,))
     lab.close()
     assert {path.suffix for path in written} == {".png", ".svg", ".md", ".csv", ".json"}
     with (tmp_path / "fig-gamma.csv").open() as sheet:

@@ -88,6 +88,7 @@ def test_masks_of_the_ground_truth_are_counted(made):
 
 
 def test_nothing_is_trained_twice(made, out):
+    made("table-small-objects")
     before = {run: (out / "runs" / run / "summary.json").stat().st_mtime_ns for run in sorted_runs(out)}
     assert before
     told = []

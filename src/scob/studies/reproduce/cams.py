@@ -17,7 +17,7 @@ from scob.labels import PRESENT
 from scob.model.heads import Grids, Keep
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
-from scob.studies.reproduce.lab import Outcome, Work
+from scob.studies.reproduce.lab import ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import write_report
 from scob.training.metrics import Detection, mask_metrics
@@ -27,7 +27,7 @@ from scob.training.scoring import model_source, row_batches
 
 
 def maps_of_rows(
-    outcome: Outcome, split: Split, rows: NDArray[np.int64], classes: NDArray[np.int64], device: torch.device
+    outcome: VariantRun, split: Split, rows: NDArray[np.int64], classes: NDArray[np.int64], device: torch.device
 ) -> tuple[Maps, Keep]:
     """Activation maps and masks of one class per image, at both stages, on the CPU.
 
@@ -100,15 +100,15 @@ def segmented_images(data: Data, grids: Grids) -> SegmentedImages:
     return SegmentedImages(indices, labels[indices], (truth[0], truth[1]), (void[0], void[1]))
 
 
-def measure(outcome: Outcome, data: Data, images: SegmentedImages, device: torch.device) -> list[Detection]:
+def measure(outcome: VariantRun, data: Data, images: SegmentedImages, device: torch.device) -> list[Detection]:
     """Precision, recall and F1 at both stages."""
     _, masks = maps_of_rows(outcome, data.train, images.rows, images.labels, device)
     return [mask_metrics(m, t, v) for m, t, v in zip(masks, images.truth, images.void, strict=True)]
 
 
-def table_cams(work: Work) -> list[Path]:
+def table_cams(request: ReproductionRequest) -> list[Path]:
     """The masks of the observed labels: Scob without and with contrast, ROLE, full labels."""
-    lab = work.lab
+    lab = request.lab
     config = lab.config(variants.SCOB)
     # Every row is measured on the same images and labels: those of the single-positive draw.
     data = lab.data(config)
@@ -140,7 +140,7 @@ def table_cams(work: Work) -> list[Path]:
         "table-cams", paper_table("table-cams"), measured, data=lab.title, used=used, titles=titles,
         distance=ClosedDistance("role", columns=("f1", "mAP")),
     )  # fmt: skip
-    return list(write_report(replace(report, notes=(*report.notes, *_cautions())), work.out))
+    return list(write_report(replace(report, notes=(*report.notes, *_cautions())), request.out))
 
 
 def _cautions() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scob.inference import plots
 from scob.studies.reproduce import figures, variants
-from scob.studies.reproduce.lab import Lab, Outcome, Work
+from scob.studies.reproduce.lab import Lab, ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_figure, paper_table
 from scob.studies.reproduce.report import (
     SHARE_TITLE,
@@ -24,32 +24,32 @@ LABELS = {
 }
 
 
-def setting_figure(work: Work, name: str, values: tuple[float, ...]) -> list[Path]:
+def setting_figure(request: ReproductionRequest, name: str, values: tuple[float, ...]) -> list[Path]:
     """One figure per data set, and the numbers in it."""
     written: list[Path] = []
-    for lab in work.labs:
+    for lab in request.labs:
         lab.need_reported_split(name)
-        stem = name if len(work.labs) == 1 else f"{name}-{lab.id}"
-        written += _figure(work, lab, name, stem, values)
+        stem = name if len(request.labs) == 1 else f"{name}-{lab.id}"
+        written += _figure(request, lab, name, stem, values)
     return written
 
 
-def fig_gamma(work: Work) -> list[Path]:
+def fig_gamma(request: ReproductionRequest) -> list[Path]:
     """Thresholds of Eq. 3."""
-    return setting_figure(work, "fig-gamma", variants.GAMMAS)
+    return setting_figure(request, "fig-gamma", variants.GAMMAS)
 
 
-def fig_lambda(work: Work) -> list[Path]:
+def fig_lambda(request: ReproductionRequest) -> list[Path]:
     """Weights of the contrastive loss."""
-    return setting_figure(work, "fig-lambda", variants.LAMBDAS)
+    return setting_figure(request, "fig-lambda", variants.LAMBDAS)
 
 
-def fig_negatives(work: Work) -> list[Path]:
+def fig_negatives(request: ReproductionRequest) -> list[Path]:
     """t = 1, 10, 100, 1000."""
-    return setting_figure(work, "fig-negatives", variants.NEGATIVES)
+    return setting_figure(request, "fig-negatives", variants.NEGATIVES)
 
 
-def _figure(work: Work, lab: Lab, name: str, stem: str, values: tuple[float, ...]) -> list[Path]:
+def _figure(request: ReproductionRequest, lab: Lab, name: str, stem: str, values: tuple[float, ...]) -> list[Path]:
     paper = paper_figure(name)
     assert paper.setting is not None
     role, full = lab.runs(variants.ROLE), lab.runs(variants.FULL)
@@ -89,10 +89,10 @@ def _figure(work: Work, lab: Lab, name: str, stem: str, values: tuple[float, ...
     notes = (*paper.claim_notes, *(note.text for note in paper.notes))
     every = [o for outcomes in (*runs.values(), role, full) for o in outcomes]
     report = Report(stem, paper.title, columns, tuple(rows), notes, lab.used(every))
-    return [*plots.save_figure(figure, work.out / stem), *write_report(report, work.out)]
+    return [*plots.save_figure(figure, request.out / stem), *write_report(report, request.out)]
 
 
-def _mean(outcomes: list[Outcome]) -> float | None:
+def _mean(outcomes: list[VariantRun]) -> float | None:
     values = spread([o.mAP for o in outcomes])
     return None if values is None else values.mean
 

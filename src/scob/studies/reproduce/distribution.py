@@ -11,7 +11,7 @@ from scob.config import merge
 from scob.inference import plots
 from scob.labels import ABSENT, UNKNOWN
 from scob.studies.reproduce import figures, variants
-from scob.studies.reproduce.lab import Outcome, Work
+from scob.studies.reproduce.lab import ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
 from scob.studies.reproduce.variants import Variant
@@ -43,7 +43,7 @@ def unknown_negative_shares(scores: Array, observed: Array, truth: Array, bins: 
     return np.asarray((counts / max(1, len(probabilities))).cpu().numpy(), dtype=np.float64)
 
 
-def shares_of(outcome: Outcome) -> NDArray[np.float64]:
+def shares_of(outcome: VariantRun) -> NDArray[np.float64]:
     """(epochs, BINS) from a watched run's log."""
     return np.array([record["shares"] for record in outcome.run.records("distribution")], dtype=np.float64)
 
@@ -53,9 +53,9 @@ def every_epoch(variant: Variant) -> Variant:
     return replace(variant, changes=merge(variant.changes, {"train": {"evaluate_every": 1}}))
 
 
-def fig_distribution(work: Work) -> list[Path]:
+def fig_distribution(request: ReproductionRequest) -> list[Path]:
     """ROLE on the left, Scob on the right; the numbers behind the maps are in the JSON file."""
-    lab = work.lab
+    lab = request.lab
     outcomes = {
         name: lab.run(every_epoch(variant), loop=Watched)
         for name, variant in (("ROLE", variants.ROLE), ("Scob", variants.SCOB))
@@ -88,4 +88,4 @@ def fig_distribution(work: Work) -> list[Path]:
             used[f"mAP of {name}"] = f"{outcome.mAP:.1f}"
     report = Report("fig-distribution", paper.title, columns, tuple(rows), paper.claim_notes, used)
     figure = figures.distribution_maps(shares, title)
-    return [*plots.save_figure(figure, work.out / "fig-distribution"), *write_report(report, work.out)]
+    return [*plots.save_figure(figure, request.out / "fig-distribution"), *write_report(report, request.out)]

@@ -32,7 +32,7 @@ TRUE_MASKS = "true_masks.json"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VariantRun:
     """A finished run of a variant."""
 
     variant: Variant
@@ -146,7 +146,7 @@ class Lab:
             self._inputs[1].close()
         self._inputs = None
 
-    def run(self, variant: Variant, seed: int = 0, loop: type[Training] = Training) -> Outcome:
+    def run(self, variant: Variant, seed: int = 0, loop: type[Training] = Training) -> VariantRun:
         """A finished run of the variant: an earlier one if there is one, else trained (or continued) now.
 
         A `loop` of its own (one that watches the training) leaves more in its folder, which then has another name. Such
@@ -159,7 +159,7 @@ class Lab:
         run = watched if loop is not Training or (watched.finished and not plain.finished) else plain
         if run.finished:
             self.listen(RunBegins(run.path.name, reused=True))
-            return Outcome(variant, seed, FinishedRun(run, config, run.summary()))
+            return VariantRun(variant, seed, FinishedRun(run, config, run.summary()))
         data = self.data(config)
         self.listen(RunBegins(run.path.name))
         config = _with_labels(config, self.labels_file(config))
@@ -173,13 +173,13 @@ class Lab:
         inputs = None if list_checkpoints(run.checkpoints) else self.inputs(config, data)
         shared = Shared(data, self.processes, inputs)
         finished = train(config, run.path, resume=True, listen=listen, shared=shared, loop=loop)
-        return Outcome(variant, seed, FinishedRun(run, config, finished.summary))
+        return VariantRun(variant, seed, FinishedRun(run, config, finished.summary))
 
-    def runs(self, variant: Variant, loop: type[Training] = Training) -> list[Outcome]:
+    def runs(self, variant: Variant, loop: type[Training] = Training) -> list[VariantRun]:
         """One run a seed."""
         return [self.run(variant, seed, loop) for seed in range(self.seeds)]
 
-    def used(self, outcomes: Sequence[Outcome]) -> dict[str, str]:
+    def used(self, outcomes: Sequence[VariantRun]) -> dict[str, str]:
         """What the numbers rest on: weights, images, labels, choice of the epoch."""
         c, first = self.base, outcomes[0].summary
         images = f"{self.title}: {first['train_images']} training images"
@@ -210,7 +210,7 @@ class Lab:
 
 
 @dataclass(frozen=True)
-class Work:
+class ReproductionRequest:
     """What a reproduction was asked for: the data sets, where to write, and the rows that need more than data."""
 
     labs: tuple[Lab, ...]
@@ -222,7 +222,7 @@ class Work:
     def lab(self) -> Lab:
         return self.labs[0]
 
-    def used(self, outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:
+    def used(self, outcomes: Mapping[str, Sequence[VariantRun]]) -> dict[str, str]:
         """`Lab.used` of every data set (by id), each with its name in front where there are several."""
         if len(self.labs) == 1:
             return self.lab.used(outcomes[self.lab.id])
@@ -231,7 +231,7 @@ class Work:
         }
 
 
-def _before_masks(outcome: Outcome) -> bool:
+def _before_masks(outcome: VariantRun) -> bool:
     """Whether a run of Scob ended up with an epoch of its initial phase, in which L_class is all there is."""
     s = outcome.config.scob
     initial = s.init_epochs if s.optimisation == "em" and s.contrast != "none" else 0

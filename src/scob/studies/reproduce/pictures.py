@@ -16,7 +16,7 @@ from scob.inference import plots
 from scob.labels import PRESENT
 from scob.studies.reproduce import figures, variants
 from scob.studies.reproduce.cams import maps_of_rows
-from scob.studies.reproduce.lab import Lab, Outcome, Work
+from scob.studies.reproduce.lab import Lab, ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
 
@@ -64,7 +64,7 @@ def shown_split(lab: Lab) -> Split:
 
 
 def pictures(
-    outcome: Outcome, split: Split, objects: Sequence[ShownObject], device: torch.device
+    outcome: VariantRun, split: Split, objects: Sequence[ShownObject], device: torch.device
 ) -> list[NDArray[np.uint8]]:
     """The image of each object with everything outside the object's mask dimmed, (SIDE, SIDE, 3)."""
     rows = np.array([shown.row for shown in objects], dtype=np.int64)
@@ -97,9 +97,9 @@ def choose_objects(objects: Sequence[ShownObject], count: int) -> list[ShownObje
     return selection
 
 
-def fig_masks(work: Work) -> list[Path]:
+def fig_masks(request: ReproductionRequest) -> list[Path]:
     """Image, Scob, Scob without contrast."""
-    lab = work.lab
+    lab = request.lab
     split = shown_split(lab)
     objects = choose_objects(objects_of(split), 6)
     runs = [lab.run(variants.SCOB), lab.run(variants.WITHOUT_CONTRAST)]
@@ -108,7 +108,7 @@ def fig_masks(work: Work) -> list[Path]:
     names = [split.labels.classes[shown.label] for shown in objects]
     rows = [list(line) for line in zip(images, *columns, strict=True)]
     figure = figures.picture_grid(rows, ["image", "Scob", "Scob without contrast"], names)
-    return _write(work, "fig-masks", figure, split, objects, runs)
+    return _write(request, "fig-masks", figure, split, objects, runs)
 
 
 def by_class(objects: Sequence[ShownObject], classes: int, count: int) -> list[Trio]:
@@ -132,9 +132,9 @@ def by_class(objects: Sequence[ShownObject], classes: int, count: int) -> list[T
     return groups
 
 
-def fig_class_masks(work: Work) -> list[Path]:
+def fig_class_masks(request: ReproductionRequest) -> list[Path]:
     """Scob's masks by class: large, small and co-occurring objects."""
-    lab = work.lab
+    lab = request.lab
     split = shown_split(lab)
     groups = by_class(objects_of(split), len(split.labels.classes), 8)
     run = lab.run(variants.SCOB)
@@ -146,11 +146,16 @@ def fig_class_masks(work: Work) -> list[Path]:
     titles = [sizes[0], "Scob", sizes[1], "Scob", "with others", "Scob"]
     names = [split.labels.classes[group[0].label] for group in groups]
     figure = figures.picture_grid(rows, titles, names)
-    return _write(work, "fig-class-masks", figure, split, objects, [run])
+    return _write(request, "fig-class-masks", figure, split, objects, [run])
 
 
 def _write(
-    work: Work, name: str, figure: object, split: Split, objects: Sequence[ShownObject], runs: Sequence[Outcome]
+    request: ReproductionRequest,
+    name: str,
+    figure: object,
+    split: Split,
+    objects: Sequence[ShownObject],
+    runs: Sequence[VariantRun],
 ) -> list[Path]:
     """The figure, and a report of the objects in it."""
     paper = paper_figure(name)
@@ -170,5 +175,5 @@ def _write(
         Column("others", "Other classes in the image"),
     )
     notes = (*paper.claim_notes, DARK)
-    report = Report(name, paper.title, columns, tuple(rows), notes, work.lab.used(runs))
-    return [*plots.save_figure(figure, work.out / name), *write_report(report, work.out)]  # type: ignore[arg-type]
+    report = Report(name, paper.title, columns, tuple(rows), notes, request.lab.used(runs))
+    return [*plots.save_figure(figure, request.out / name), *write_report(report, request.out)]  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from scob.model.load_backbone import EMBEDDED
 from scob.parallel import Processes, start
 from scob.presets import packaged_config
 from scob.studies.reproduce import cams, curves, distribution, pictures, small_objects, speed, tables, variants
-from scob.studies.reproduce.lab import Lab, Work
+from scob.studies.reproduce.lab import Lab, ReproductionRequest
 from scob.studies.reproduce.variants import Variant
 from scob.training.events import Listener, RunsPlanned, silent
 
@@ -24,22 +24,22 @@ class Reproduction:
     """A table or figure: what it shows, how it is made, its runs per data set and seed, and what it needs."""
 
     shows: str
-    make: Callable[[Work], list[Path]]
-    runs: Callable[[Work], Sequence[Variant]]
+    make: Callable[[ReproductionRequest], list[Path]]
+    runs: Callable[[ReproductionRequest], Sequence[Variant]]
     needs: str = "a reported split"
     takes_several: bool = False  # data sets
 
 
-def _rows(rows: Mapping[Any, Variant]) -> Callable[[Work], Sequence[Variant]]:
-    return lambda work: list(rows.values())
+def _rows(rows: Mapping[Any, Variant]) -> Callable[[ReproductionRequest], Sequence[Variant]]:
+    return lambda request: list(rows.values())
 
 
-def _values(setting: str, values: tuple[float, ...]) -> Callable[[Work], Sequence[Variant]]:
-    return lambda work: [variants.ROLE, variants.FULL, *variants.setting_rows(setting, values).values()]
+def _values(setting: str, values: tuple[float, ...]) -> Callable[[ReproductionRequest], Sequence[Variant]]:
+    return lambda request: [variants.ROLE, variants.FULL, *variants.setting_rows(setting, values).values()]
 
 
-def _main_rows(work: Work) -> Sequence[Variant]:
-    return list(variants.main_rows(work.methods or tuple(methods.names()), {}).values())
+def _main_rows(request: ReproductionRequest) -> Sequence[Variant]:
+    return list(variants.main_rows(request.methods or tuple(methods.names()), {}).values())
 
 
 SEGMENTATION = "segmentation masks"
@@ -64,7 +64,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     "table-contrastive": Reproduction(
         "image-level contrast and other pre-training, compared with Scob",
         tables.table_contrastive,
-        lambda work: list(variants.contrastive_rows(work.backbone_files).values()),
+        lambda request: list(variants.contrastive_rows(request.backbone_files).values()),
         "a reported split; --backbone-file for the rows of DetCo, SoCo and UP-DETR",
     ),
     "fig-lambda": Reproduction(
@@ -91,7 +91,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "EM, joint and two-stage optimisation", tables.table_optimisation, _rows(variants.OPTIMISATION)
     ),
     "table-speed": Reproduction(
-        "time per image", speed.table_speed, lambda work: list(speed.rows().values()), "nothing"
+        "time per image", speed.table_speed, lambda request: list(speed.rows().values()), "nothing"
     ),
     "table-small-objects": Reproduction(
         "AP of ten small classes",
@@ -102,13 +102,13 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     "fig-masks": Reproduction(
         "masks of Scob with and without contrast",
         pictures.fig_masks,
-        lambda work: [variants.SCOB, variants.WITHOUT_CONTRAST],
+        lambda request: [variants.SCOB, variants.WITHOUT_CONTRAST],
         "nothing",
     ),
     "fig-class-masks": Reproduction(
         "masks by class, of small and co-occurring objects",
         pictures.fig_class_masks,
-        lambda work: [variants.SCOB],
+        lambda request: [variants.SCOB],
         "nothing",
     ),
     "fig-distribution": Reproduction(
@@ -129,9 +129,9 @@ def find(name: str) -> Reproduction:
     return REPRODUCTIONS[name]
 
 
-def costs(name: str, work: Work | None = None) -> int:
+def costs(name: str, request: ReproductionRequest | None = None) -> int:
     """How many runs a reproduction needs for one data set and one seed."""
-    return len(find(name).runs(work or Work((), Path())))
+    return len(find(name).runs(request or ReproductionRequest((), Path())))
 
 
 def settings_for(
@@ -207,11 +207,11 @@ def reproduce(
     if len({lab.id for lab in labs}) < len(labs):
         raise UserError(f"--data names the same data set twice: {', '.join(data)}")
     main_methods = tuple(dict.fromkeys((*only_methods, "role", "scob"))) if only_methods else ()
-    work = Work(labs, Path(out), files, main_methods)
-    listen(RunsPlanned(len(asked.runs(work)) * seeds * len(labs)))
+    request = ReproductionRequest(labs, Path(out), files, main_methods)
+    listen(RunsPlanned(len(asked.runs(request)) * seeds * len(labs)))
     with ExitStack() as stack:
         for lab in labs:
             stack.callback(lab.close)
-        written = asked.make(work)
+        written = asked.make(request)
     processes.wait()
     return written

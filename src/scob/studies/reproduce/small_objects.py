@@ -10,7 +10,7 @@ from scob.data.split import Split
 from scob.errors import UserError
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.beside_paper import MeasuredRow, beside_paper
-from scob.studies.reproduce.lab import Outcome, Work
+from scob.studies.reproduce.lab import ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import (
     SHARE_TITLE,
@@ -37,9 +37,9 @@ def median_areas(split: Split) -> dict[str, float]:
     return {split.labels.classes[label]: statistics.median(areas) for label, areas in areas_of.items()}
 
 
-def table_small_objects(work: Work) -> list[Path]:
+def table_small_objects(request: ReproductionRequest) -> list[Path]:
     """AP of the small classes: Scob, ROLE and full labels."""
-    lab = work.lab
+    lab = request.lab
     lab.need_reported_split("table-small-objects")
     paper = paper_table("table-small-objects")
     outcomes = {key: lab.runs(variant) for key, variant in variants.ENDS.items()}
@@ -69,9 +69,9 @@ def table_small_objects(work: Work) -> list[Path]:
         ends = [cell.mean if isinstance(cell := row.get(key), SeedSpread) else None for key in ("AP", "role", "full")]
         rows.append({**row, "share": closed_share(*ends)})
     columns = (*report.columns, Column("share", SHARE_TITLE, 0, "%"))
-    return list(write_report(replace(report, rows=tuple(rows), columns=columns), work.out))
+    return list(write_report(replace(report, rows=tuple(rows), columns=columns), request.out))
 
 
-def _ap(outcome: Outcome, name: str) -> float:
+def _ap(outcome: VariantRun, name: str) -> float:
     value = outcome.summary["evaluation"]["per_class"].get(name)
     return float("nan") if value is None else float(value)

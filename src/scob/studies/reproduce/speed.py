@@ -10,7 +10,7 @@ from scob import methods
 from scob.model.network import Network
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
-from scob.studies.reproduce.lab import Outcome, Work
+from scob.studies.reproduce.lab import ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import Column, PaperNumber, Report, write_report
 from scob.studies.reproduce.variants import Variant
@@ -28,11 +28,11 @@ def rows() -> dict[str, Variant]:
     return {"role": variants.ROLE, **structured, "scob": variants.SCOB, "full": variants.FULL}
 
 
-def table_speed(work: Work) -> list[Path]:
+def table_speed(request: ReproductionRequest) -> list[Path]:
     """Baseline, SST, SARB and Scob: milliseconds, ratio to the baseline, mAP."""
-    lab = work.lab
+    lab = request.lab
     device = lab.processes.device
-    outcomes: dict[str, list[Outcome]] = {key: lab.runs(variant) for key, variant in rows().items()}
+    outcomes: dict[str, list[VariantRun]] = {key: lab.runs(variant) for key, variant in rows().items()}
     networks = {key: load_network(runs[0].run.model, device)[0] for key, runs in outcomes.items() if key != "full"}
     size = lab.base.data.size
     image = torch.rand(1, 3, size, size, device=device)
@@ -64,7 +64,7 @@ def table_speed(work: Work) -> list[Path]:
         "table-speed", paper_table("table-speed"), measured, data=lab.title, distance=ClosedDistance("role"), used=used,
         titles={"ratio": "Time per image relative to the baseline"},
     )  # fmt: skip
-    return list(write_report(add_paper_ratio(report), work.out))
+    return list(write_report(add_paper_ratio(report), request.out))
 
 
 def add_paper_ratio(report: Report) -> Report:

@@ -9,7 +9,7 @@ from scob.errors import UserError
 from scob.model.network import Projector
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
-from scob.studies.reproduce.lab import TRUE_MASKS, Lab, Outcome, Work
+from scob.studies.reproduce.lab import TRUE_MASKS, Lab, ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import write_report
 from scob.studies.reproduce.variants import Variant
@@ -19,9 +19,9 @@ HEADS = "SMT for Scob and full labels; two convolutions, or a head of its own, f
 RATES = ("OP", "OR", "OF1", "CP", "CR", "CF1")
 
 
-def table_main(work: Work) -> list[Path]:
+def table_main(request: ReproductionRequest) -> list[Path]:
     """Every method with both kinds of labels on every data set."""
-    names = work.methods or tuple(methods.names())
+    names = request.methods or tuple(methods.names())
     paper = paper_table("table-main")
     titles = {name: methods.find(name).title for name in names}
     for name in names:
@@ -30,8 +30,8 @@ def table_main(work: Work) -> list[Path]:
     rows = variants.main_rows(names, titles)
     values: dict[str, dict[str, list[float]]] = {key: {} for key in rows}
     remarks: dict[str, str] = {}
-    finished: dict[str, list[Outcome]] = {}
-    for lab in work.labs:
+    finished: dict[str, list[VariantRun]] = {}
+    for lab in request.labs:
         lab.need_reported_split("table-main")
         for key, variant in rows.items():
             try:
@@ -43,7 +43,7 @@ def table_main(work: Work) -> list[Path]:
                 continue
             values[key][lab.id] = [o.mAP for o in outcomes]
             finished.setdefault(lab.id, []).extend(outcomes)
-    backbone = Path(work.lab.base.model.backbone).name
+    backbone = Path(request.lab.base.model.backbone).name
     measured: dict[str, MeasuredRow] = {}
     for key, variant in rows.items():
         printed = paper.row(key)
@@ -52,25 +52,25 @@ def table_main(work: Work) -> list[Path]:
         measured[key] = MeasuredRow(values[key], names_of_row, remarks.get(key, ""))
     report = beside_paper(
         "table-main", paper, measured,
-        distance=ClosedDistance("role", columns=[lab.id for lab in work.labs]),
-        titles={lab.id: lab.title for lab in work.labs}, used={**work.used(finished), "Heads": HEADS},
+        distance=ClosedDistance("role", columns=[lab.id for lab in request.labs]),
+        titles={lab.id: lab.title for lab in request.labs}, used={**request.used(finished), "Heads": HEADS},
     )  # fmt: skip
-    return list(write_report(report, work.out))
+    return list(write_report(report, request.out))
 
 
-def table_metrics(work: Work) -> list[Path]:
+def table_metrics(request: ReproductionRequest) -> list[Path]:
     """OP to CF1 of ROLE, of Scob with one positive and with a tenth of the labels, and of full labels."""
-    return _write_by_data(work, "table-metrics", variants.METRICS, ("mAP", *RATES), role="role")
+    return _write_by_data(request, "table-metrics", variants.METRICS, ("mAP", *RATES), role="role")
 
 
-def table_masks(work: Work) -> list[Path]:
+def table_masks(request: ReproductionRequest) -> list[Path]:
     """Ground-truth masks and CAMs as guidance."""
-    return _write_by_data(work, "table-masks", variants.MASKS, ("mAP", *RATES), role="baseline", second="guidance")
+    return _write_by_data(request, "table-masks", variants.MASKS, ("mAP", *RATES), role="baseline", second="guidance")
 
 
-def table_ablation(work: Work) -> list[Path]:
+def table_ablation(request: ReproductionRequest) -> list[Path]:
     """Head, guidance and contrast in eight rows, and full labels; with the number of parameters."""
-    lab = work.lab
+    lab = request.lab
     lab.need_reported_split("table-ablation")
     outcomes = {key: lab.runs(variant) for key, variant in variants.ABLATION.items()}
     measured = {
@@ -78,32 +78,32 @@ def table_ablation(work: Work) -> list[Path]:
         for key, runs in outcomes.items()
     }
     measured["full"] = MeasuredRow(measured["full"].values, {"head": "Full labels", "contrast": "/", "sampling": "/"})
-    return _write_table(work, "table-ablation", measured, outcomes, role="cnn")
+    return _write_table(request, "table-ablation", measured, outcomes, role="cnn")
 
 
-def table_contrastive(work: Work) -> list[Path]:
+def table_contrastive(request: ReproductionRequest) -> list[Path]:
     """Image-level contrast, other pre-training, and Scob."""
-    lab = work.lab
+    lab = request.lab
     lab.need_reported_split("table-contrastive")
-    outcomes = {key: lab.runs(v) for key, v in variants.contrastive_rows(work.backbone_files).items()}
+    outcomes = {key: lab.runs(v) for key, v in variants.contrastive_rows(request.backbone_files).items()}
     measured = {key: MeasuredRow({"mAP": [o.mAP for o in runs]}) for key, runs in outcomes.items()}
     measured["full"] = MeasuredRow(measured["full"].values, {"method": variants.FULL.title})
     for key in variants.PRETRAINED:
         measured.setdefault(key, MeasuredRow(remark="not run: no weights"))
-    return _write_table(work, "table-contrastive", measured, outcomes, role="baseline")
+    return _write_table(request, "table-contrastive", measured, outcomes, role="baseline")
 
 
-def table_optimisation(work: Work) -> list[Path]:
+def table_optimisation(request: ReproductionRequest) -> list[Path]:
     """EM, joint and two-stage optimisation."""
-    lab = work.lab
+    lab = request.lab
     lab.need_reported_split("table-optimisation")
     outcomes = {key: lab.runs(variant) for key, variant in variants.OPTIMISATION.items()}
     measured = {key: MeasuredRow(_numbers(runs, ("mAP", *RATES))) for key, runs in outcomes.items()}
     measured["full"] = MeasuredRow(measured["full"].values, {"method": variants.FULL.title})
-    return _write_table(work, "table-optimisation", measured, outcomes, role="baseline")
+    return _write_table(request, "table-optimisation", measured, outcomes, role="baseline")
 
 
-def parameters(outcome: Outcome) -> float:
+def parameters(outcome: VariantRun) -> float:
     """Millions of parameters: of the network that predicts and, with object contrast, of its mapping layers."""
     network, _ = load_network(outcome.run.model)
     count = sum(p.numel() for p in network.parameters())
@@ -115,24 +115,33 @@ def parameters(outcome: Outcome) -> float:
 
 
 def _write_table(
-    work: Work, name: str, measured: Mapping[str, MeasuredRow], outcomes: Mapping[str, Sequence[Outcome]], role: str
+    request: ReproductionRequest,
+    name: str,
+    measured: Mapping[str, MeasuredRow],
+    outcomes: Mapping[str, Sequence[VariantRun]],
+    role: str,
 ) -> list[Path]:
     """Write a table about one data set."""
-    used = work.lab.used([o for runs in outcomes.values() for o in runs])
+    used = request.lab.used([o for runs in outcomes.values() for o in runs])
     report = beside_paper(
-        name, paper_table(name), measured, data=work.lab.title, distance=ClosedDistance(role), used=used
+        name, paper_table(name), measured, data=request.lab.title, distance=ClosedDistance(role), used=used
     )  # fmt: skip
-    return list(write_report(report, work.out))
+    return list(write_report(report, request.out))
 
 
 def _write_by_data(
-    work: Work, name: str, rows: Mapping[str, Variant], columns: Sequence[str], role: str, second: str = "method"
+    request: ReproductionRequest,
+    name: str,
+    rows: Mapping[str, Variant],
+    columns: Sequence[str],
+    role: str,
+    second: str = "method",
 ) -> list[Path]:
     """Write a table whose rows are grouped by data set."""
     measured: dict[str, MeasuredRow] = {}
-    finished: dict[str, list[Outcome]] = {}
+    finished: dict[str, list[VariantRun]] = {}
     mask_counts: dict[str, str] = {}
-    for lab in work.labs:
+    for lab in request.labs:
         lab.need_reported_split(name)
         for key, variant in rows.items():
             row = f"{lab.id}/{key}"
@@ -148,12 +157,12 @@ def _write_by_data(
             finished.setdefault(lab.id, []).extend(runs)
     report = beside_paper(
         name, paper_table(name), measured, distance=ClosedDistance(role), titles={"mAP": "mAP"},
-        used={**work.used(finished), **mask_counts},
+        used={**request.used(finished), **mask_counts},
     )  # fmt: skip
-    return list(write_report(report, work.out))
+    return list(write_report(report, request.out))
 
 
-def _numbers(outcomes: Sequence[Outcome], columns: Sequence[str]) -> dict[str, list[float]]:
+def _numbers(outcomes: Sequence[VariantRun], columns: Sequence[str]) -> dict[str, list[float]]:
     return {column: [o.number(column) for o in outcomes] for column in columns}
 
 
@@ -165,7 +174,7 @@ def _segmented(lab: Lab, variant: Variant) -> bool:
     return lab.data(lab.config(variant)).train.masks is not None
 
 
-def _true_masks(outcome: Outcome) -> str:
+def _true_masks(outcome: VariantRun) -> str:
     """How many training images had a segmentation of their observed label."""
     counts = json.loads((outcome.run.path / TRUE_MASKS).read_text(encoding="utf-8"))
     return f"{counts['with segmentation']} of {counts['images']} training images; the others used their CAM"
