@@ -23,13 +23,13 @@ def spread(values: list[float]) -> str:
 
 
 def main_table(runs: list[dict[str, object]]) -> list[str]:
-    """Mean and deviation over seeds, and the share of the distance from ROLE to full labels that is closed."""
+    """Mean and deviation over seeds, and the share of the gap between ROLE and full labels that is closed."""
     by_row = {row: [r for r in runs if r["name"] == row] for row in ROWS}
 
     def mean(row: str, key: str) -> float:
         return float(np.mean([r[key] for r in by_row[row]]))
 
-    lines = ["| row | last epoch | held out, full labels | held out, observed labels | share closed (last) |"]
+    lines = ["| row | last epoch | held out, full labels | held out, observed labels | gap closed (last) |"]
     lines.append("|---|---|---|---|---|")
     floor, ceiling = mean("role-cnn", "last"), mean("full-smt", "last")
     for row, title in ROWS.items():
@@ -59,7 +59,7 @@ def lever_table(runs: list[dict[str, object]]) -> list[str]:
 
 
 def norm_table(post: list[dict[str, object]], pre: list[dict[str, object]]) -> list[str]:
-    """The rows with an SMT: layer norms after each part and before it."""
+    """The rows with an SMT: layer norms after each sub-layer and before it."""
     lines = ["| row | post, last | pre, last | post, held out | pre, held out |", "|---|---|---|---|---|"]
     for row in list(ROWS)[1:]:
         cells = [

@@ -1,7 +1,7 @@
 """Run the commands of docs/walkthrough.md and put what they print into the page: python scripts/walkthrough.py
 
-Runs the first Python block and then, in order, every command of the console blocks, all in a temporary folder. Nobody
-has to answer `scob review`: the true labels of the drawings do. A training shows only its first and last epoch.
+Runs the first Python block and then, in order, every command of the console blocks, all in a temporary folder. `scob
+review` is answered by this script, using the true labels. A training shows only its first and last epoch.
 """
 
 import json

@@ -99,7 +99,7 @@ def test_names_that_repeat_and_shapes_that_differ_are_refused() -> None:
 
 def test_a_name_with_half_a_character_is_refused() -> None:
     for classes, images in ((("\ud800",), ("x",)), (("a",), ("\ud800",))):
-        with pytest.raises(UserError, match="is not valid text: it contains half of a character"):
+        with pytest.raises(UserError, match="is not valid text: it contains a lone surrogate"):
             Labels(classes, images, np.zeros((1, 1), np.int8))
 
 

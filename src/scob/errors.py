@@ -1,4 +1,4 @@
-"""The one exception meant for people: what was wrong, where, and what to do about it."""
+"""The exception that users see: what was wrong, where, and what to do about it."""
 
 import difflib
 from collections.abc import Iterable

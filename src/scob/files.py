@@ -1,4 +1,4 @@
-"""Files that are either complete or absent: written under another name, flushed to disk, then renamed."""
+"""Atomic writes: a file is either complete or absent (written under another name, flushed to disk, then renamed)."""
 
 import contextlib
 import csv

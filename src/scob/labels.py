@@ -23,7 +23,7 @@ FORMAT = "scob-labels-1"
 class Labels:
     """What is known about each image: `values[i, c]` is +1, -1 or 0 for `images[i]` and `classes[c]`.
 
-    `origin` says where the values come from ("full", "single-positive seed 0", a file name).
+    `origin` is where the values come from ("full", "single-positive seed 0", a file name).
     """
 
     classes: tuple[str, ...]
@@ -53,7 +53,7 @@ class Labels:
             text_keys(self.classes)
             object.__setattr__(self, "keys", text_keys(self.images))
         except UnicodeEncodeError as error:
-            raise UserError(f"the name {error.object!r} is not valid text: it contains half of a character") from None
+            raise UserError(f"the name {error.object!r} is not valid text: it contains a lone surrogate") from None
 
     def __len__(self) -> int:
         return len(self.images)

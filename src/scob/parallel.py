@@ -1,4 +1,4 @@
-"""Many processes as one: sums and gathers so that every process takes the same step.
+"""Several processes acting as one: sums and gathers keep every process on the same step.
 
 `accelerate` starts the processes and moves the tensors. Gradients are summed here, not by a wrapper, because a step
 differentiates twice and the weights of a batch already sum to 1 over all processes.

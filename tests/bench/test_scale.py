@@ -1,4 +1,4 @@
-"""What the scale benchmark says of memory is what the tables take."""
+"""The memory that the scale benchmark reports is what the tables take."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`scob bench` as a person runs it."""
+"""`scob bench` as a user runs it."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`scob compare` as a person runs it."""
+"""`scob compare` as a user runs it."""
 
 from collections.abc import Callable
 
@@ -41,6 +41,16 @@ def test_the_list_names_every_method(scob: Callable[..., tuple[int, str, str]]) 
     code, out, _ = scob("compare", "--list")
     assert code == 0
     assert all(name in out for name in methods.names())
+
+
+def test_the_list_describes_every_method_in_its_own_words(scob: Callable[..., tuple[int, str, str]]) -> None:
+    from scob import methods
+
+    _, out, _ = scob("compare", "--list")
+    summaries = [(methods.find(name).__doc__ or "").partition("\n")[0] for name in methods.names()]
+    assert all(summary.endswith(".") for summary in summaries)
+    assert len(set(summaries)) == len(summaries)
+    assert all(" ".join(summary.split()[:3]) in out for summary in summaries)  # the rest may be on the next line
 
 
 def test_rows_without_numbers_are_dashes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`scob data` as a person runs it: output, exit codes, one sentence for a mistake."""
+"""`scob data` as a user runs it: output, exit codes, one sentence for a mistake."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`scob demo` as a person runs it."""
+"""`scob demo` as a user runs it."""
 
 from collections.abc import Callable
 from pathlib import Path

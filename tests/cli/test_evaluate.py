@@ -1,4 +1,4 @@
-"""`scob evaluate` as a person runs it."""
+"""`scob evaluate` as a user runs it."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`scob explain` as a person runs it."""
+"""`scob explain` as a user runs it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`scob export` as a person runs it."""
+"""`scob export` as a user runs it."""
 
 from collections.abc import Callable
 

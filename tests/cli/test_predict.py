@@ -1,4 +1,4 @@
-"""`scob predict` as a person runs it."""
+"""`scob predict` as a user runs it."""
 
 import csv
 import io

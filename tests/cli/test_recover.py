@@ -1,4 +1,4 @@
-"""`scob recover` as a person runs it."""
+"""`scob recover` as a user runs it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_suggestions_and_what_to_do_next(scob: Callable[..., tuple[int, str, str
 
 def test_an_import_takes_no_other_option(refused: Callable[..., str]) -> None:
     said = refused("recover", "run", "--import", "reviewed.csv", "--top", 3)
-    assert "the only option it accepts is --out" in said
+    assert "the only other option it accepts is --out" in said
 
 
 def test_no_run(refused: Callable[..., str]) -> None:

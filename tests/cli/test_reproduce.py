@@ -1,4 +1,4 @@
-"""`scob reproduce` as a person runs it."""
+"""`scob reproduce` as a user runs it."""
 
 from collections.abc import Callable
 

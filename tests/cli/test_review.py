@@ -1,4 +1,4 @@
-"""`scob review` as a person runs it."""
+"""`scob review` as a user runs it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`scob thresholds` as a person runs it."""
+"""`scob thresholds` as a user runs it."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`scob train` as a person runs it."""
+"""`scob train` as a user runs it."""
 
 from collections.abc import Callable
 from pathlib import Path

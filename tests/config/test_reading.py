@@ -92,7 +92,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     assert load_config(file) == load_config(None)
 
 
-def test_sections_of_rivals() -> None:
+def test_sections_of_other_methods() -> None:
     config = load_config(None, ["an.surprise=1"], methods.section_names())
     with pytest.raises(UserError, match="surprise"):
         methods.settings_of(config, "an")

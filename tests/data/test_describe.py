@@ -27,7 +27,7 @@ def test_splits_are_counted(voc: Path) -> None:
 
 def test_a_source_without_negatives_says_so(tmp_path: Path, paint: Painter) -> None:
     paint(tmp_path / "cat" / "a.png")
-    assert any("no label says absent" in note for note in describe(str(tmp_path)).splits[0].notes)
+    assert any("no label is marked absent" in note for note in describe(str(tmp_path)).splits[0].notes)
 
 
 def test_check_lists_rows_and_files(tmp_path: Path, paint: Painter) -> None:

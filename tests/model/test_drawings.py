@@ -1,4 +1,4 @@
-"""The embedded backbone: small, stored in half precision, loadable without a network, and worth having."""
+"""The embedded backbone: small, stored in half precision, loadable offline, and worth having."""
 
 from pathlib import Path
 from random import Random

@@ -70,7 +70,7 @@ def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp
     assert labels.values[labels.images.index(f"more/{Path(first.image).name}"), labels.classes.index(first.label)] == 1
     went_on = scob(*follows[1:], "train.epochs=1", "data.workers=0", "--device", "cpu")
     assert went_on.returncode == 0, went_on.stderr
-    assert f"continues from the model: {len(labels.classes)} classes kept" in went_on.stderr
+    assert f"continuing from the model: {len(labels.classes)} classes kept" in went_on.stderr
     # The second time nothing is overwritten, and the next command names another free folder.
     shown = scob(*again[1:])
     assert "labels-reviewed-2.csv" in shown.stderr and "photos-reviewed-2" in shown.stderr
@@ -157,4 +157,4 @@ def test_a_bad_review_names_its_row(own_run: Path, tmp_path: Path, rows: str, sa
 
 def test_taking_decisions_back_refuses_options_it_would_ignore(small: Small, tmp_path: Path) -> None:
     shown = scob("recover", small.run, "--import", tmp_path / "reviewed.csv", "--format", "coco")
-    assert shown.returncode == 2 and "the only option it accepts is --out" in shown.stderr
+    assert shown.returncode == 2 and "the only other option it accepts is --out" in shown.stderr

@@ -120,7 +120,7 @@ def test_a_bad_suggestion_is_named_by_its_line(tmp_path: Path, line: str, why: s
 @pytest.mark.parametrize("text", ["", "[]", '{"root": null}', '{"files": {"a": 3}}', '{"files": [], "root": 3}'])
 def test_a_bad_map_of_images_is_an_error(run_folder: Path, text: str) -> None:
     (run_folder / "recovered/images.json").write_text(text)
-    with pytest.raises(UserError, match=r"images\.json is not a map"):
+    with pytest.raises(UserError, match=r"images\.json does not map images to files"):
         read_queue(run_folder / "recovered")
 
 

@@ -1,1 +1,1 @@
-"""What tests of several rooms share."""
+"""What tests of several layers share."""

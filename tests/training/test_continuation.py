@@ -80,6 +80,6 @@ def test_what_cannot_be_continued_from_leaves_no_run_behind(
     configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path
 ) -> None:
     before, config = run_small(), configure("model.feedforward=48")
-    with pytest.raises(UserError, match="another head"):
+    with pytest.raises(UserError, match="a different head from that of the model"):
         train(config, tmp_path / "run", shared=Shared(scenes_of(config)), init=before)
     assert not (tmp_path / "run" / "config.yaml").exists()

@@ -22,7 +22,9 @@ def test_estimates_come_back_by_name_and_are_nan_for_other_images(tmp_path: Path
 
 def test_a_damaged_file_and_other_classes_are_refused_with_a_way_out(tmp_path: Path) -> None:
     save_estimates(tmp_path, ("a", "b", "c"), CLASSES, VALUES)
-    with pytest.raises(UserError, match="has other classes than the run: remove it to rank suggestions by the scores"):
+    with pytest.raises(
+        UserError, match="has different classes from the run: remove it to rank suggestions by the scores"
+    ):
         load_estimates(tmp_path, ("a",), ("dog", "cat"))
     content = (tmp_path / FILE).read_bytes()
     (tmp_path / FILE).write_bytes(content[: len(content) // 2])

@@ -2,12 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scob.errors import UserError
 from scob.inference.model import Running, Scob
 from scob.recovery.suggest import Selection, recover
+from scob.training import run_data
 from scob.training.prepare import prepare
 from scob.training.train import Shared, train
 from support.own_images import picture, prepared
@@ -107,7 +109,7 @@ def test_a_backbone_that_cannot_be_had_is_one_sentence(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--images", "photos", "--init", "run", "--backbone", "drawings"), "--init brings the backbone"),
+        (("--images", "photos", "--init", "run", "--backbone", "drawings"), "--init uses its model's own backbone"),
         (("demo", "--init", "model.onnx", "--out", "new-run"), "cannot be trained further"),
         (("--resume", "run", "--out", "other"), "leave out --images, --init, --backbone and --out"),
         (("--resume", "run", "--backbone", "drawings"), "leave out --images, --init, --backbone and --out"),
@@ -161,5 +163,17 @@ def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyP
     from scob.cli.train import train as verb
 
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match=r"one process.*--resume RUN in several"):
+    with pytest.raises(UserError, match=r"single process only.*in several with --resume RUN"):
         verb(TrainOptions(["demo"], init=Path("run")))
+
+
+def test_the_images_are_read_once(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, opened = run_data.open_split, []
+
+    def watch(source: str, *rest: Any, **options: Any) -> Any:
+        opened.append(source)
+        return real(source, *rest, **options)
+
+    monkeypatch.setattr(run_data, "open_split", watch)
+    prepare(small.photos, backbone=str(small.backbone), device="cpu", estimate=False)
+    assert opened == [str(small.photos)]

@@ -70,7 +70,7 @@ def test_a_label_file_of_other_classes_or_without_an_image_is_refused(configure:
     full, config = labels_of("++-", "-++"), configure("labels.file=labels.safetensors")
     with pytest.raises(UserError, match="does not list the image 'image 1'"):
         observe(full, config, full.select([0]))
-    with pytest.raises(UserError, match="has other classes than"):
+    with pytest.raises(UserError, match="has different classes from"):
         observe(full, config, Labels(("x", "y", "z"), full.images, full.values))
 
 

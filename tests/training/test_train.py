@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scob.errors import UserError
+from scob.training.build import Experiment
 from scob.training.events import Event, Listener, StepLogged
 from scob.training.stopping import Interrupted
 from scob.training.train import Shared, train
@@ -71,3 +72,19 @@ def test_a_folder_that_contains_a_run_is_refused(configure: Any, scenes_of: Any,
     with pytest.raises(UserError, match="already contains a run"):
         train(config, run, shared=Shared(scenes_of(config)))
     assert same(before, trained_weights(run))
+
+
+def test_no_pass_over_the_training_images_unless_somebody_asks(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, scored = Experiment.scores, []
+
+    def watch(self: Experiment, split: str, *rest: Any) -> Any:
+        scored.append(split)
+        return real(self, split, *rest)
+
+    monkeypatch.setattr(Experiment, "scores", watch)
+    config = configure("data.evaluate=val", "train.epochs=1", "train.holdout=0.25", "data.source=scenes:64x64")
+    run = train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
+    assert set(scored) == {"holdout", "evaluate"}
+    assert run.scores("train").shape == (48, 16) and scored[-1] == "train"

@@ -14,7 +14,7 @@ def weighted_mean(per_image: Tensor, weight: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class BatchShare:
-    """`weight` (B,) is each image's share of the whole batch: 1/B if it is left out, and 0 for padding.
+    """`weight` (B,) is each image's share of the whole batch: 1/B by default, 0 for padding.
 
     The weights of all processes sum to 1, so their losses add up to the loss of one process with the whole batch.
     """

@@ -1,7 +1,8 @@
 """Algorithm 1: semantic contrastive bootstrapping by expectation-maximisation, one iteration on one screen.
 
-The methods below `step` are its lines, in its order. Where the paper leaves a choice open, `ScobSettings` has a setting
-for it; docs/paper.md explains each.
+`Bootstrap.iteration` is Algorithm 1. The lines about masks and L_class are in its base classes: `GuidedMethod.e_step`
+(guidance.py) and `LabelEstimation.update` (label_estimation.py). docs/paper.md says how we read the paper where it
+leaves a choice; `ScobSettings` has the choices that are settings.
 """
 
 from typing import Any, ClassVar
@@ -64,56 +65,63 @@ class Bootstrap(GuidedMethod):
             self.target.head.load_state_dict(self.network.head.state_dict())
 
     def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
+        """Algorithm 1; L_class alone in the initial phase (Theta^0) and without contrast."""
+        if self.contrasts(batch.epoch):
+            return self.iteration(batch, optimiser)
+        if self.settings.mask_classification and not self.initial(batch.epoch):
+            return self.masked_class_step(batch, optimiser)
+        return self.class_step(batch, optimiser)
+
+    def iteration(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """Alg. 1, the body of the loop."""
         s = self.settings
-        if self.initial(batch.epoch) or (s.contrast == "none" and not s.mask_classification):
-            return self.class_step(batch, optimiser)  # Theta^0: L_class alone
-        if s.contrast == "none":
-            return self.masked_class_step(batch, optimiser)
-
+        joint = s.optimisation == "joint"  # one step for both losses, instead of one each
         views = compute_views(self.source, batch, s.positive == "class")
         clean = leaves(views.clean)
         logits = self.logits(clean)  # P_B = g(Phi(x; Theta^{t-1}))
         masks = self.e_step(logits, clean, batch, views.clean_flip)  # E-step, Eq. 10
-        node = self.insert(batch, clean, logits, masks, views.clean_flip)  # G <- G u {H(M), s}
+        own_key = self.insert_into_tree(batch, clean, logits, masks, views.clean_flip)  # G <- G u {H(M), s}
         losses = self.class_losses(logits, clean, masks, batch)  # Eq. 12
-        if s.optimisation != "joint":  # M-step: L_class, update Y~
-            optimiser.step(losses.total, losses.rows)
-            self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
-        query = self.query(views, masks)  # H~_on = T_on(Aug_o(x), M)
-        key = node if views.positive is None else self.positive_key(views, batch)  # H~+_tar
-        contrast = s.lambda_c * self.against_tree(query, key, batch)  # Eq. 8, negatives: top t of the other classes
-        if s.optimisation == "joint":
-            optimiser.step(losses.total + contrast, losses.rows)
-            self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
+        if not joint:
+            self.update(losses.total, losses.rows, batch, optimiser)  # M-step: L_class, update Y~
+        query = self.query(views, masks)  # H~_on = T_on(Aug_o(x), M), Eq. 6
+        key = own_key if views.positive is None else self.positive_key(views, batch)  # H~+_tar, Eq. 7
+        contrast = s.lambda_c * self.contrastive_loss(query, key, batch)  # L_cont, Eq. 8
+        if joint:
+            self.update(losses.total + contrast, losses.rows, batch, optimiser)
         else:
             optimiser.step(contrast)  # M-step: L_cont
         self.target.follow(self.network, self.projector, s.momentum)  # Eq. 13
         return detached({**losses.named, "contrast": contrast})
 
-    def insert(self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor) -> Tensor:
-        """Put the target's masked features into the tree and the masks into the bank; returns the features (B, D)."""
+    def insert_into_tree(
+        self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor
+    ) -> Tensor:
+        """Put the target's masked features into the tree and the masks into the bank; returns the features (B, D).
+
+        They are the negative keys of Eq. 7 for later batches.
+        """
         detached_features = (clean[0].detach(), clean[1].detach())
         with autocast(clean[0].device, self.source.precision):
-            node = self.target.key(detached_features, masks)
+            features = self.target.key(detached_features, masks)
         gather = self.problem.processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
         if self.settings.contrast == "random":  # a plain memory bank keeps the newest
             score = torch.zeros_like(score) + self.tree.inserted
-        self.tree.insert(gather(batch.chosen), gather(score), gather(batch.rows), gather(node))
+        self.tree.insert(gather(batch.chosen), gather(score), gather(batch.rows), gather(features))
         if masks is not None:
             self.bank.store(gather(batch.rows), (gather(masks[0]), gather(masks[1])), gather(flip))
-        return node
+        return features
 
     def query(self, views: StepViews, masks: Keep | None) -> Tensor:
-        """The online network's masked features of the strong view, (B, D)."""
+        """Eq. 6: the online network's masked features of the strong view, (B, D)."""
         turned = None if masks is None else flip_masks(masks, views.clean_flip ^ views.strong_flip)
         strong = views.strong()
         with autocast(strong[0].device, self.source.precision):
             return self.projector.query(self.network.embed(strong, turned))
 
     def positive_key(self, views: StepViews, batch: Batch) -> Tensor:
-        """The target's features (B, D) of the class positives, under their last masks.
+        """Eq. 7: the target's features (B, D) of the class positives, under their last masks.
 
         This is the recurrence: activations of an earlier iteration guide this one.
         """
@@ -122,7 +130,7 @@ class Bootstrap(GuidedMethod):
         with autocast(views.positive[0].device, self.source.precision):
             return self.target.key(views.positive, masks)
 
-    def against_tree(self, query: Tensor, key: Tensor, batch: Batch) -> Tensor:
+    def contrastive_loss(self, query: Tensor, key: Tensor, batch: Batch) -> Tensor:
         """Eq. 8 against the t most confident nodes of every other class. An image without a label has no term."""
         s = self.settings
         if s.contrast == "ipt":

@@ -15,7 +15,7 @@ Maps = tuple[Tensor, Tensor]
 
 
 def leaves(features: Features) -> Features:
-    """Features that gather a gradient: detached from a frozen backbone, unchanged from one that is trained."""
+    """Features as leaves that accumulate a gradient: detached if the backbone is frozen, otherwise unchanged."""
     third, fourth = (f if f.requires_grad else f.detach().requires_grad_() for f in features)
     return third, fourth
 
@@ -56,7 +56,7 @@ def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
 def activation_maps(
     logits: Tensor, features: Features, classes: Tensor, kind: str = "grad", source: str = "each"
 ) -> Maps:
-    """Maps of one class per image, at both stages.
+    """One class's map for each image, at both stages.
 
     logits (B, L) computed from `features` (which require a gradient); classes (B,) of class indices, -1 for none (its
     map is 0). `source="stage4"` uses the map of stage 4 at both stages. The gradient stops at the features; the graph

@@ -70,7 +70,7 @@ class GuidedMethod(LabelEstimation):
         return masks
 
     def masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
-        """The other reading of Sec. 3.2: the masked features must show the class they were masked for."""
+        """The other reading of Sec. 3.2: the masked features must be classified as the class they were masked for."""
         with autocast(clean[0].device, self.source.precision):
             logits = full(self.network.classify(clean, masks))
         only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
@@ -91,8 +91,7 @@ class GuidedMethod(LabelEstimation):
         clean = leaves(self.clean_features(batch))
         logits = self.logits(clean)
         losses = self.class_losses(logits, clean, self.e_step(logits, clean, batch, flip), batch)
-        optimiser.step(losses.total, losses.rows)
-        self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
+        self.update(losses.total, losses.rows, batch, optimiser)
         return detached(losses.named)
 
 

@@ -1,14 +1,14 @@
 """The instance priority tree (Alg. 2-3): for every class, its most confident object features.
 
-The paper keeps one heap per class. Here they are one (classes, capacity) table of scores, ids and features, so that a
-batch is inserted, and the most confident nodes are read, with a fixed number of tensor operations, however large the
-batch and however many the classes. The heap that the table equals is `PlainHeap` in tests/algorithm/test_ipt.py, which
-follows Alg. 2-3 step by step; a property test there compares the two after every batch. A full class drops its lowest
-score. Of equal scores the older node ranks higher, so the contents never depend on chance.
+The paper keeps one heap per class. Here they are one (classes, capacity) table of scores, ids and features. Inserting
+a batch and reading the most confident nodes then take a fixed number of tensor operations, whatever the batch size and
+the number of classes. `PlainHeap` in tests/algorithm/test_ipt.py is the equivalent heap, which follows Alg. 2-3 step
+by step; a property test there compares the two after every batch. A full class drops its lowest score. Ties go to the
+older node, so the contents never depend on chance.
 
-Where Alg. 2-3 cannot be meant as printed, both follow the paper's text instead. Children at 2i and 2i + 1, counted from
-0, do not form a heap; the printed code drops the last leaf instead of the lowest score, and tests the size of N^z where
-it pops N^i.
+Where Alg. 2-3 cannot be right as printed, table and heap follow the paper's text. Children at 2i and 2i + 1, counted
+from 0, do not form a heap; the printed code drops the last leaf instead of the lowest score, and tests the size of N^z
+where it pops N^i.
 """
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 EMPTY = -1
 NEVER = torch.iinfo(torch.int64).min
-TREE_NUMBERS = 1 << 26  # the most numbers that the features of a tree may have: a quarter of a gibibyte
+TREE_NUMBERS = 1 << 26  # maximum number of floats in a tree: a quarter of a gibibyte
 
 
 class InstancePriorityTree(nn.Module):

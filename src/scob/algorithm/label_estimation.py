@@ -25,7 +25,7 @@ class LabelEstimation(Method):
         self.capturable = problem.rows.kind == "device"
 
     def class_loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Eq. 12, and the estimator's rows of the batch (B, L), whose gradient the optimiser fills in."""
+        """Eq. 12, and the estimator's rows of the batch (B, L), whose `.grad` the optimiser sets."""
         rows = self.estimator.rows(batch.rows)
         loss = l_class(logits.sigmoid(), rows.sigmoid(), self.observed(batch), self.problem.k, self.share(batch))
         return loss, rows
@@ -40,11 +40,15 @@ class LabelEstimation(Method):
         gradient = torch.where(batch.weight[:, None] > 0, gradient, 0.0)
         self.estimator.move(gather(batch.rows), gather(gradient), rate)
 
+    def update(self, loss: Tensor, rows: Tensor, batch: Batch, optimiser: Optimiser) -> None:
+        """One step on a loss that includes L_class: move the weights, then the estimates Y~."""
+        optimiser.step(loss, rows)
+        self.move_estimates(batch, rows, optimiser.estimator_rate)
+
     def class_step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """One iteration of L_class alone: ROLE, and the initial phase of Scob."""
         loss, rows = self.class_loss(self.logits(self.clean_features(batch)), batch)
-        optimiser.step(loss, rows)
-        self.move_estimates(batch, rows, optimiser.estimator_rate)
+        self.update(loss, rows, batch, optimiser)
         return {"class": loss.detach()}
 
     def estimates(self) -> Tensor | None:

@@ -1,6 +1,7 @@
-"""The paper's losses: one pure function per equation. Probabilities of exactly 0 and 1 give finite values.
+"""The paper's losses as pure functions, each named after its equation.
 
-`weight` (B,) is each image's share of the batch (see `BatchShare`); 1/B if it is left out.
+Probabilities of exactly 0 and 1 give finite values. `weight` (B,) is each image's share of the batch (see
+`BatchShare`); 1/B if it is left out.
 """
 
 import torch

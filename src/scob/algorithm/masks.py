@@ -1,6 +1,6 @@
 """The mask bank: the last foreground mask of every training image at both stages, one bit per cell.
 
-A row of zeros means "not seen yet" or "empty mask". Both hide nothing, so they need no distinction.
+A row of zeros means "not seen yet" or "empty mask". Both hide nothing, so they need not be told apart.
 """
 
 import torch

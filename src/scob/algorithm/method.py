@@ -1,6 +1,7 @@
 """What a method is: a loss (or a whole step), perhaps a head, and settings. Each method is one small file.
 
-A new method subclasses `LossMethod` and names itself. `scob.methods` finds it by its file; nothing else registers it.
+A new method subclasses `LossMethod` and names itself. `scob.methods` discovers it by its file; there is no other
+registration.
 """
 
 from collections.abc import Mapping
@@ -73,7 +74,7 @@ class Method(nn.Module):
     labels: ClassVar[Literal["observed", "full"]] = "observed"
     needs_images: bool = False
     needs_positives: bool = False
-    capturable: bool = False  # the step never decides on the host within a phase, so it may run as a CUDA graph
+    capturable: bool = False  # within a phase the step has no host-side branches, so it can run as a CUDA graph
 
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
@@ -135,7 +136,7 @@ class Method(nn.Module):
         return "step"
 
     def begin_epoch(self, epoch: int) -> None:
-        """Called before each epoch, and again when a run resumes inside one: derive state here, do not count."""
+        """Called before each epoch, and again when a run resumes in mid-epoch: recompute state, never increment it."""
 
     def head_replaced(self) -> None:
         """Called after the weights of a model were loaded into the network's head: update every copy of it."""

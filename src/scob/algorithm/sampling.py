@@ -1,4 +1,4 @@
-"""Which images a step sees: an order for each epoch and, for each image, one observed label and a class positive.
+"""Which images each step sees: an order per epoch and, per image, one observed label and one class positive.
 
 Everything is drawn on the host before the step, by seed, epoch and image, so that images can be fetched ahead and a
 resumed or distributed run sees the same batches. Several processes share each global batch.

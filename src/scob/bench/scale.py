@@ -157,7 +157,7 @@ def bench_scale(
 
 
 def free_memory() -> int:
-    """Bytes of available host memory; 4 GiB if the system does not tell."""
+    """Bytes of available host memory; 4 GiB if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

@@ -1,4 +1,7 @@
-"""`scob VERB`: one file per verb. Only this room prints. Heavy imports happen inside the verbs."""
+"""`scob VERB`: one file per verb. Heavy imports happen inside the verbs.
+
+Only this layer prints, except that predictions without --out are written straight to stdout.
+"""
 
 import importlib
 import sys
@@ -18,7 +21,7 @@ def build() -> typer.Typer:
     """The app with every verb registered; importing a verb's file imports nothing heavy."""
     app = typer.Typer(
         name="scob",
-        help="Train on images with one label each, then name everything they show.",
+        help="Train on images that have one label each, then name everything in them.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

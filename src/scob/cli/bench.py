@@ -65,18 +65,18 @@ def ipt(
     capacities: Annotated[str, typer.Option(help="Nodes per class, separated by commas.")] = "80,800,8000",
     classes: Annotated[str, typer.Option(help="Numbers of classes, separated by commas.")] = "20,80,1000",
     batch: Annotated[int, typer.Option(min=1, help="Images inserted at once.")] = 8,
-    count: Annotated[int, typer.Option("--top", min=1, help="Nodes taken from each class (t).")] = 1,
+    count: Annotated[int, typer.Option("--top", min=1, help="Nodes read from each class (t).")] = 1,
     dimension: Annotated[int, typer.Option(min=1, help="Dimension of a node's feature.")] = 512,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Measure the instance priority tree: milliseconds to insert a batch and to take the best nodes."""
+    """Measure the instance priority tree: milliseconds to insert a batch and to read the top nodes."""
     from scob.bench.tree import TreeBench, bench_ipt
 
     bench = TreeBench(whole_numbers(capacities), whole_numbers(classes), batch, count, dimension)
     with err.status("measuring"):
         rows = bench_ipt(device, bench)
-    _show(f"Trees on {device}, batches of {batch}, best {count} of each class", rows, as_json)
+    _show(f"Trees on {device}, batches of {batch}, top {count} of each class", rows, as_json)
 
 
 def step(
@@ -87,7 +87,7 @@ def step(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Measure one training step: its time, its passes through the backbone, its synchronisations with the device."""
+    """Measure one training step: time, backbone passes and device synchronisations."""
     from scob.bench.step import bench_step
 
     with err.status("measuring"):
@@ -96,7 +96,9 @@ def step(
 
 
 def scale(
-    most_images: Annotated[int, typer.Option(min=1000, help="Images in the largest training set.")] = 10_000_000,
+    most_images: Annotated[
+        int, typer.Option(min=1000, help="Size of the largest training set, in images.")
+    ] = 10_000_000,
     most_classes: Annotated[int, typer.Option(min=20, help="Largest number of classes.")] = 10_000,
     batch: Annotated[int, typer.Option(min=1, help="Images per step.")] = 64,
     steps: Annotated[int, typer.Option(min=5, help="Steps to time at each size.")] = 50,
@@ -127,9 +129,7 @@ def scale(
             for s in sizes
         ]  # fmt: skip
         out.print(table(f"More {what}, batch {batch}", columns, rows))
-    out.print(
-        f"The slowest step takes {growth(measured['images']):.2f} times as long as the step with the fewest images."
-    )
+    out.print(f"The slowest size takes {growth(measured['images']):.2f} times as long per step as the smallest.")
 
 
 def train(

@@ -14,9 +14,10 @@ from scob.errors import UserError
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("compare", help="Train several methods on the same labels and rank them; --list shows the methods.")(
-        with_options(compare)
-    )
+    app.command(
+        "compare",
+        help="Train several methods on the same labels and rank them; --list shows them (Python: scob.compare).",
+    )(with_options(compare))
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,18 @@ class CompareOptions:
     ] = None
     data: Annotated[str, typer.Option(help="Folder, label table, or 'scenes'.")] = ""
     config: Annotated[
-        Path | None, typer.Option(help="Settings file that all runs start from; the demo's for scenes.")
+        Path | None, typer.Option(help="Settings file for all runs; for scenes, the demo's by default.")
     ] = None
-    backbone: Annotated[str, typer.Option(help="Hub name, folder or ResNet file; the embedded one for scenes.")] = ""
+    backbone: Annotated[
+        str, typer.Option(help="Hub name, folder or ResNet file; by default, for scenes, the embedded backbone.")
+    ] = ""
     labels: Annotated[str, typer.Option(help="Observed labels: single, partial:0.1, full or given.")] = ""
     seeds: Annotated[int, typer.Option(min=1, help="Runs per method; each seed draws its own labels.")] = 1
     top: Annotated[
         int,
-        typer.Option(min=0, help="After the first seed, train only role, full and the N best methods; 0 trains all."),
+        typer.Option(
+            min=0, help="After the first seed, continue with only role, full and the N best methods; 0 means all."
+        ),
     ] = 0
     out: Annotated[Path, typer.Option(help="Folder for runs and results; finished runs in it are reused.")] = Path(
         "comparison"
@@ -114,12 +119,12 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
                 shown(row["images per second"], 0), shown(row["seconds per epoch"], 2),
             )
         )  # fmt: skip
-    heads = ("method", "name", "rank", "mAP", "ROLE to full closed", "images/s", "s/epoch")
+    heads = ("method", "name", "rank", "mAP", "gap closed (ROLE to full)", "images/s", "s/epoch")
     out.print(table("The same images, the same observed labels", heads, lines))
 
 
 def list_methods() -> None:
-    """Every method: its name, its title and the first line of its file's docstring."""
+    """Every method: its name, its title and the first line of its class's docstring (else its file's)."""
     import sys
 
     from rich.table import Table
@@ -132,6 +137,7 @@ def list_methods() -> None:
     listing.add_column("what it does")
     for name in methods.names():
         kind = methods.find(name)
-        docstring = (sys.modules[kind.__module__].__doc__ or kind.__doc__ or "").strip().splitlines()
-        listing.add_row(name, escape(kind.title), escape(docstring[0] if docstring else ""))
+        docstring = kind.__doc__ or sys.modules[kind.__module__].__doc__ or ""
+        summary = docstring.strip().partition("\n")[0]
+        listing.add_row(name, escape(kind.title), escape(summary))
     out.print(listing)

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 Source = Annotated[str, typer.Argument(help="Folder, label table (CSV, JSON lines), or 'scenes'.")]
 SplitName = Annotated[str, typer.Option("--split", help="Read only this split.")]
 Difficult = Annotated[
-    str, typer.Option(help="What VOC objects marked difficult count as: positive, negative or ignore.")
+    str, typer.Option(help="How to treat VOC objects marked difficult: positive, negative or ignore.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add `scob data` and its commands."""
-    data = typer.Typer(help="Describe, check and download data.", no_args_is_help=True)
+    data = typer.Typer(
+        help="Describe, check and download data (Python: scob.describe, scob.check, scob.download).",
+        no_args_is_help=True,
+    )
     data.command("describe")(describe)
     data.command("check")(check)
     data.command("download")(download)
@@ -35,7 +38,7 @@ def describe(
     format: ReaderName = "auto",
     difficult: Difficult = "negative",
     grid: Annotated[Path | None, typer.Option(help="Also write a PNG of some images with their labels.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and list what cannot be read.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable files and list them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count the images and labels of each split."""

@@ -1,4 +1,4 @@
-"""`scob demo`: the method at work on drawn scenes, in a few minutes, with nothing but this package."""
+"""`scob demo`: see the method work on drawn scenes, in a few minutes, with nothing but this package."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("demo", help="Train Scob and four baselines on drawn scenes and write a report.")(demo)
+    app.command(
+        "demo", help="Train Scob and four other methods on drawn scenes and write a report (Python: scob.demo)."
+    )(demo)
 
 
 def demo(
@@ -21,7 +23,7 @@ def demo(
         list[str] | None, typer.Argument(help="Settings as key=value, on top of configs/demo.yaml.")
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Number of seeds for labels and weights; two or more give deviations.")
+        int, typer.Option(min=1, help="Number of seeds (labels and weights); with two or more, deviations are shown.")
     ] = 1,
     out_folder: Annotated[
         Path, typer.Option("--out", help="Folder for the results; a number is added if it already contains a demo.")
@@ -66,7 +68,7 @@ def _free_folder(folder: Path) -> Path:
 
 
 def show(results: "Demo", seeds: int) -> None:
-    """The table and the pointing game."""
+    """Print the table, and how often the map peaks inside the object."""
     from scob.studies.demo_report import spread
     from scob.studies.demo_results import COLUMNS, METHODS
 
@@ -78,7 +80,9 @@ def show(results: "Demo", seeds: int) -> None:
         c.replace("recovered ", "").replace("precision", "prec.") + "*" * c.startswith("recovered") for c in COLUMNS
     ]
     out.print(table(f"One label per image, {counted(seeds, 'seed')}", ("method", *heads), rows))
-    out.print("* of the recovered labels: the unknown entries of the training images; precision and recall at 0.5.")
+    out.print(
+        "* on the recovered labels, that is, the unknown entries of the training images; precision and recall at 0.5."
+    )
     p = results.pointing
     if p:
         out.print(

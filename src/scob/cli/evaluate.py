@@ -1,4 +1,4 @@
-"""`scob evaluate RUN|MODEL`: one table, evaluation.json, bars of average precision, precision-recall curves."""
+"""`scob evaluate RUN|MODEL`: one table, evaluation.json, a bar chart of average precision, precision-recall curves."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -15,7 +15,9 @@ from scob.cli.progress import bar
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("evaluate", help="Evaluate a trained model on a labelled split.")(with_options(evaluate))
+    app.command("evaluate", help="Evaluate a trained model on a labelled split (Python: scob.evaluate).")(
+        with_options(evaluate)
+    )
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,11 @@ class EvaluateOptions:
         float | None, typer.Option(min=0, max=1, help="One threshold for all classes, instead of the model's own.")
     ] = None
     mirror: Annotated[
-        bool | None, typer.Option("--mirror/--no-mirror", help="Average the scores with those of the mirrored image.")
+        bool | None,
+        typer.Option(
+            "--mirror/--no-mirror",
+            help="Average the scores with those of the mirrored image; by default as in the run.",
+        ),
     ] = None
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
     workers: Annotated[
@@ -41,7 +47,7 @@ class EvaluateOptions:
     difficult: Annotated[
         str,
         typer.Option(
-            help="VOC objects marked difficult count as positive, negative or ignore; by default as in the run."
+            help="How to treat VOC objects marked difficult: positive, negative or ignore; by default as in the run."
         ),
     ] = ""
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip broken images instead of stopping.")] = False
@@ -79,5 +85,5 @@ def evaluate(options: EvaluateOptions) -> None:
     rows = [[what, *(f"{values[name]:.2f}" for name in names)] for what, values in rates.items()]
     console.out.print(table(escape(title), ("%", *names), rows))
     if metrics.undefined:
-        note(f"Left out of mAP, having no known positive or no known negative: {', '.join(metrics.undefined)}")
+        note(f"Not in mAP (no known positive or no known negative): {', '.join(metrics.undefined)}")
     note(f"Written: {folder}")

@@ -24,7 +24,7 @@ class ExportOptions:
 
     model: Annotated[Path, typer.Argument(help="Model folder or run folder.")]
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; by default next to the model.")] = None
-    format: Annotated[str, typer.Option("--format", "-f", help="Format to write; onnx is the only one.")] = "onnx"
+    format: Annotated[str, typer.Option("--format", "-f", help="Output format (only onnx).")] = "onnx"
     int8: Annotated[bool, typer.Option("--int8", help="Quantise convolutions and linear layers to 8 bits.")] = False
     calibration: Annotated[
         list[str] | None,
@@ -33,12 +33,12 @@ class ExportOptions:
     data: Annotated[str, typer.Option(help="Labelled data on which to compare the mAP of both models.")] = ""
     split: Annotated[str | None, typer.Option(help="Split of --data.")] = None
     tolerance: Annotated[
-        float, typer.Option(min=0, help="Largest allowed difference of an fp32 probability from PyTorch's.")
+        float, typer.Option(min=0, help="Largest allowed difference between an fp32 probability and PyTorch's.")
     ] = 1e-3
 
 
 def export(options: ExportOptions) -> None:
-    """Write the file, measure it, and say how to predict with it."""
+    """Write the file, measure it, and print how to predict with it."""
     from scob.inference.onnx.export import Comparison
     from scob.inference.onnx.export import export as write
 

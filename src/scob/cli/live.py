@@ -71,7 +71,7 @@ class Live:
 
 
 def _continued(event: events.ContinuedFrom) -> str:
-    said = f"continues from the model: {len(event.kept)} classes kept"
+    text = f"continuing from the model: {len(event.kept)} classes kept"
     for word, names in {"new": event.new, "dropped": event.dropped}.items():
-        said += f"; {word}: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
-    return said
+        text += f"; {word}: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
+    return text

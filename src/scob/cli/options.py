@@ -1,4 +1,4 @@
-"""Options as dataclasses: a verb with many options takes one record; Typer sees one parameter per field."""
+"""Options as dataclasses: a verb gets one object; Typer sees one parameter per field."""
 
 import inspect
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def check_difficult(value: str) -> None:
-    """Refuse a value of --difficult that no reader knows."""
+    """Refuse a value of --difficult that no reader accepts."""
     if value not in ("positive", "negative", "ignore"):
         raise UserError(f"--difficult is {value!r}, but it must be positive, negative or ignore")
 

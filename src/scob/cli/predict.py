@@ -28,7 +28,9 @@ class PredictOptions:
     format: Annotated[
         str,
         typer.Option(
-            "--format", "-f", help="Format to write: csv, json, jsonl or parquet; by default --out's ending, else csv."
+            "--format",
+            "-f",
+            help="Output format: csv, json, jsonl or parquet; by default taken from --out's extension, else csv.",
         ),
     ] = ""
     topk: Annotated[

@@ -27,7 +27,8 @@ class RecoverOptions:
     """The options of `scob recover`."""
 
     run: Annotated[
-        Path, typer.Argument(help="Run folder; with --images also a model, with --import also a folder of suggestions.")
+        Path,
+        typer.Argument(help="Run folder. With --images, a model also works; with --import, a folder of suggestions."),
     ]
     images: Annotated[
         list[str] | None,
@@ -39,7 +40,8 @@ class RecoverOptions:
     ] = None
     folder: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write; RUN/recovered by default.")] = None
     minimum: Annotated[
-        float | None, typer.Option("--min", min=0, max=1, help="Minimum confidence; by default the thresholds decide.")
+        float | None,
+        typer.Option("--min", min=0, max=1, help="Minimum confidence; by default each class's own threshold."),
     ] = None
     top: Annotated[int | None, typer.Option(min=1, help="Keep only the N most confident suggestions.")] = None
     masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
@@ -55,7 +57,7 @@ def recover(options: RecoverOptions) -> None:
     o = options
     if o.reviewed is not None:
         if o.images or o.format or o.minimum is not None or o.top is not None:
-            raise UserError("--import reads decisions back and suggests nothing: the only option it accepts is --out")
+            raise UserError("--import only reads decisions back; the only other option it accepts is --out")
         import_decisions(o.run, o.reviewed, o.folder)
         return
     from scob.inference.model import Running
@@ -90,13 +92,13 @@ def recover(options: RecoverOptions) -> None:
 
 
 def import_decisions(run: Path, reviewed: Path, path: Path | None) -> None:
-    """Apply a person's decisions to the run's labels, and say how to train with them."""
+    """Apply a reviewer's decisions to the run's labels, and print how to train with them."""
     from scob.recovery.reviewed import import_reviewed
 
     imported = import_reviewed(run, reviewed, path)
     summary = f"{imported.confirmed} confirmed, {imported.rejected} rejected"
     if imported.changed:
-        summary += f", {imported.changed} of them contrary to the labels"
+        summary += f", {imported.changed} of them contradicting the existing labels"
     note(f"{summary}; written to {imported.path}")
     if imported.run is None:
         again = command("train", "--images", imported.path)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("reproduce", help="Reproduce a table or figure of the paper; --list shows them and what they cost.")(
-        with_options(reproduce)
-    )
+    app.command(
+        "reproduce", help="Reproduce a table or figure of the paper; --list shows all of them (Python: scob.reproduce)."
+    )(with_options(reproduce))
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,28 @@ class ReproduceOptions:
     data: Annotated[list[str], typer.Option(help="Data set; repeatable, for tables that take several.")] = field(
         default_factory=lambda: ["scenes"]
     )
-    backbone: Annotated[str, typer.Option(help="Hub name, folder or ResNet file; the embedded one for scenes.")] = ""
+    backbone: Annotated[
+        str, typer.Option(help="Hub name, folder or ResNet file; by default, for scenes, the embedded backbone.")
+    ] = ""
     seeds: Annotated[int, typer.Option(min=1, help="Runs per row.")] = 1
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs per run.")] = None
     out: Annotated[Path, typer.Option(help="Folder for runs and results; finished runs in it are reused.")] = Path(
         "reproduction"
     )
-    config: Annotated[Path | None, typer.Option(help="Settings file that all runs start from.")] = None
+    config: Annotated[Path | None, typer.Option(help="Settings file for all runs.")] = None
     paper_parity: Annotated[
         bool,
-        typer.Option("--paper-parity", help="Choose the epoch on the reported split itself, as the field does."),
+        typer.Option("--paper-parity", help="Choose the epoch on the reported split, as is common practice."),
     ] = False
     backbone_file: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=FILE", help="Weights for a row of table-contrastive: detco, soco or up-detr."),
     ] = None
     methods: Annotated[
-        str, typer.Option(help="For table-main: only these methods, plus ROLE, Scob and full labels; as in an,ll-r.")
+        str,
+        typer.Option(
+            help="For table-main: only these methods (comma-separated, e.g. an,ll-r), plus ROLE, Scob and full labels."
+        ),
     ] = ""
     show: Annotated[bool, typer.Option("--list", help="List every table and figure with what it needs and costs.")] = (
         False
@@ -107,10 +112,11 @@ def list_all() -> None:
     listing.add_column("name", no_wrap=True)
     listing.add_column("runs", justify="right")
     listing.add_column("minutes", justify="right")
-    listing.add_column("shows; needs")
+    listing.add_column("shows")
+    listing.add_column("needs")
     for name, entry in REPRODUCTIONS.items():
         minutes = max(1, round(costs(name) * SCENE_RUN_MINUTES))
-        listing.add_row(name, f"{costs(name)}", f"{minutes}", f"{entry.shows}; [dim]{entry.needs}[/]")
+        listing.add_row(name, f"{costs(name)}", f"{minutes}", entry.shows, f"[dim]{entry.needs}[/]")
     out.print(listing)
     out.print(
         "Runs are counted for one seed and one data set, minutes for scenes on 2 cores. "

@@ -1,4 +1,4 @@
-"""`scob review RUN`: a local web page where a person accepts or rejects suggested labels."""
+"""`scob review RUN`: a local web page for accepting or rejecting suggested labels."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +14,11 @@ def register(app: typer.Typer) -> None:
 
 
 def review(
-    run: Annotated[Path, typer.Argument(help="Run folder after `scob recover`, or its folder of suggestions.")],
+    run: Annotated[
+        Path, typer.Argument(help="Run folder on which `scob recover` has been run, or its folder of suggestions.")
+    ],
     host: Annotated[
-        str, typer.Option(help="Address to serve on; any but this machine's own requires --token.")
+        str, typer.Option(help="Address to serve on; anything other than this machine needs --token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 picks a free one.")] = 8642,
     token: Annotated[
@@ -46,7 +48,7 @@ def review(
     older = store.set_aside(log)
     if older is not None:
         again = command("recover", run, "--import", older)
-        note(f"{store.REVIEWED} contained decisions that were not made here; it is now {older}. Use it with: {again}")
+        note(f"{store.REVIEWED} contained decisions that are not in the log; it is now {older}. Use it with: {again}")
     path = store.write_reviewed(log) if write else serve(run, host, port, token, ready)
     log.refresh()
     answers = list(log.state().values())

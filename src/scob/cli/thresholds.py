@@ -30,7 +30,7 @@ def thresholds(
     with bar("scoring") as progress:
         choice = choose(run, device, progress, figures)
     rows = [
-        (name, f"{limit:.3f}", known, f"{100 * prevalence:.1f}%", "all classes'" if shared else f"{100 * f1:.1f}")
+        (name, f"{limit:.3f}", known, f"{100 * prevalence:.1f}%", "shared" if shared else f"{100 * f1:.1f}")
         for name, limit, known, prevalence, f1, shared in zip(
             choice.classes, choice.thresholds, choice.positives, choice.prevalence, choice.expected_f1,
             choice.pooled, strict=True,
@@ -42,5 +42,5 @@ def thresholds(
         out.print(f"and {len(rows) - SHOWN} more classes")
     summary = f"stored in {run / 'model'}; `scob predict` uses them"
     if choice.figures:
-        summary += f"; calibration drawn in {choice.figures[0]}"
+        summary += f"; calibration plot: {choice.figures[0]}"
     note(summary)

@@ -30,18 +30,20 @@ class TrainOptions:
 
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings file or the name of a packaged one, such as demo; then key=value settings."),
+        typer.Argument(help="A settings file, or a built-in one by name (e.g. demo), then key=value settings."),
     ] = None
     images: Annotated[
         Path | None, typer.Option(help="Folder with one folder of images per class, or a label table (CSV).")
     ] = None
-    val: Annotated[Path | None, typer.Option(help="Fully labelled table to report on; needs --images.")] = None
+    val: Annotated[
+        Path | None, typer.Option(help="Table with complete labels, used only to report results; needs --images.")
+    ] = None
     backbone: Annotated[str, typer.Option(help="Hub name, folder, torchvision .pth file, or 'drawings'.")] = ""
     device: Device = ""
     init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
     resume: Annotated[Path | None, typer.Option(help="Continue an interrupted run exactly where it stopped.")] = None
-    extend: Annotated[str, typer.Option(help="With --resume: epochs=N, to train for longer than planned.")] = ""
+    extend: Annotated[str, typer.Option(help="With --resume: epochs=N trains for N epochs in total.")] = ""
     methods_folder: Annotated[Path | None, typer.Option(help="Folder with your own methods.")] = None
 
 
@@ -69,7 +71,7 @@ def train(options: TrainOptions) -> None:
     elif o.images is not None:
         source = named(o.images)
         folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
-        if single_process:  # before anything is written into it; of several processes only the first one checks
+        if single_process:  # before anything is written into it; with several processes only the first one checks
             RunFolder(folder).check_free()
         prepared = prepare(
             o.images, o.val, o.backbone or DEFAULT_BACKBONE, o.device or "auto", init=o.init, out=folder,
@@ -113,11 +115,11 @@ def check_combination(options: TrainOptions, single_process: bool) -> None:
     if o.extend and o.resume is None:
         raise UserError("--extend needs --resume RUN")
     if o.init is not None and o.backbone:
-        raise UserError("--init brings the backbone of its model: leave out --backbone")
+        raise UserError("--init uses its model's own backbone: leave out --backbone")
     if o.init is not None and not single_process:
         raise UserError(
-            "--init starts a run in one process only: start it in one, stop it with Ctrl+C, and continue it with "
-            "--resume RUN in several"
+            "--init works in a single process only: start there, stop with Ctrl+C, then continue in several with "
+            "--resume RUN"
         )
     if o.resume is not None and (o.images is not None or o.init is not None or o.out_folder is not None or o.backbone):
         raise UserError("--resume continues a run as it was: leave out --images, --init, --backbone and --out")

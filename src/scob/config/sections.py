@@ -1,7 +1,7 @@
 """Every setting, typed, with one line of help and the paper's value beside ours.
 
-The default preset is what trains best here; `preset: paper` restores every value the paper prints (docs/settings.md
-says why they differ). The settings of another method (`ll-r: {...}`) are in a section with that method's name.
+The default preset is what trains best here; `preset: paper` restores every value the paper gives, except the backbone
+(docs/settings.md explains the differences). Another method's settings (`ll-r: {...}`) are in a section of its name.
 """
 
 from collections.abc import Iterator
@@ -77,12 +77,12 @@ class ModelSettings(Section):
     width: int = setting(512, "channels inside the SMT", 512, ge=8)
     layers: int = setting(2, "encoder layers in each SMT", 2, ge=1)
     heads: int = setting(8, "attention heads in each layer", 8, ge=1)
-    feedforward: int = setting(2048, "hidden units of the feed-forward part", 2048, ge=8)
+    feedforward: int = setting(2048, "hidden units of the feed-forward sub-layer", 2048, ge=8)
     dropout: float = setting(0.1, "dropout inside the SMT", 0.1, ge=0, lt=1)
     position: Literal["input", "qk"] = setting(
         "input", "input: add positions once, at the input; qk: add them to the queries and keys of every layer", "qk"
     )
-    norm: Literal["post", "pre"] = setting("post", "layer norm after (as in the paper) or before each part of a layer")
+    norm: Literal["post", "pre"] = setting("post", "layer norm after (as in the paper) or before each sub-layer")
     projection: int = setting(512, "dimension of the contrastive features", 512, ge=4)
     projector: Literal["map", "query-mlp"] = setting(
         "map", "map: a linear layer on queries and keys; query-mlp: an MLP on queries only"
@@ -96,7 +96,7 @@ class ScobSettings(Section):
     contrast: Literal["ipt", "random", "none", "byol", "moco", "simclr"] = setting(
         "ipt", "what each query is contrasted with"
     )
-    optimisation: Literal["em", "joint", "two-stage"] = setting("em", "how updates of masks and weights alternate")
+    optimisation: Literal["em", "joint", "two-stage"] = setting("em", "order in which masks and weights are updated")
     positive: Literal["class", "self"] = setting(
         "class", "the positive key; class: another image with the same label; self: the same image"
     )
@@ -115,7 +115,7 @@ class ScobSettings(Section):
     capacity: int = setting(80, "nodes in the tree of each class (at least t)", 80, ge=1)
     momentum: float = setting(0.999, "alpha of Eq. 13", 0.999, ge=0, lt=1)
     init_epochs: int = setting(1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, ge=0)
-    mask_classification: bool = setting(False, "classify the masked features as well")
+    mask_classification: bool = setting(False, "also classify the masked features")
 
 
 class TrainSettings(Section):
@@ -129,7 +129,7 @@ class TrainSettings(Section):
     lr_other: float = setting(1e-3, "learning rate of the classifier and other new layers", 0.001, gt=0)
     lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
     lr_estimator: float = setting(
-        1.0, "learning rate of the label estimator's row-wise Adam (docs/settings.md compares it with a dense one)",
+        1.0, "learning rate of the label estimator's row-wise Adam, which needs a higher one than a dense Adam",
         0.01, gt=0,
     )  # fmt: skip
     warmup: float = setting(0.05, "share of all steps in which the learning rates rise from 0", 0.0, ge=0, le=1)
@@ -140,12 +140,14 @@ class TrainSettings(Section):
     seed: int = setting(0, "seed of the initial weights and of every random draw in training", None)
     device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None, changes_result=False)
     precision: Literal["auto", "fp32", "bf16", "fp64"] = setting(
-        "auto", "auto: bf16 if the device is fast at it, else fp32; fp64: slow, for checking arithmetic", None
+        "auto", "auto: bf16 on a GPU that supports it, else fp32; fp64: slow, for checking arithmetic", None
     )
     deterministic: bool = setting(False, "bit-identical runs on a GPU, but slower", None)
     compile: bool = setting(False, "run each step as one CUDA graph (keeps the images on the GPU)", None)
     feature_cache: Literal["none", "device", "host", "disk"] = setting(
-        "none", "where to keep the clean-view features of a frozen backbone, computed only once; exact", None
+        "none",
+        "where to cache a frozen backbone's features of the clean views (computed once; results unchanged)",
+        None,
     )
     rows: Literal["device", "host", "disk"] = setting(
         "device", "where to keep the estimates and masks of all images; disk: a mapped file in the run folder", None,
@@ -179,8 +181,10 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="allow", validate_default=True)
 
-    preset: Literal["default", "paper"] = setting("default", "paper: every value as the paper prints it", "paper")
-    method: str = setting("scob", "scob or one of its rivals; `scob compare --list` names them", "scob")
+    preset: Literal["default", "paper"] = setting(
+        "default", "paper: every value the paper gives, except the backbone", "paper"
+    )
+    method: str = setting("scob", "scob or a competing method; see `scob compare --list`", "scob")
     data: DataSettings = Field(default_factory=DataSettings, description="where the images are")
     labels: LabelSettings = Field(default_factory=LabelSettings, description="which labels the method may see")
     model: ModelSettings = Field(default_factory=ModelSettings, description="the network")
@@ -188,7 +192,7 @@ class Config(BaseModel):
     train: TrainSettings = Field(default_factory=TrainSettings, description="the training loop")
 
     def method_section(self, name: str) -> dict[str, Any]:
-        """The section of a rival as the user wrote it; {} if there is none."""
+        """A method's own section as the user wrote it; {} if there is none."""
         return dict((self.model_extra or {}).get(name) or {})
 
 

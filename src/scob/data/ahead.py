@@ -1,4 +1,4 @@
-"""Threads that work ahead of their caller. Nothing here imports torch."""
+"""Threads that work ahead of their caller. Does not import torch."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

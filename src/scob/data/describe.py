@@ -59,7 +59,7 @@ def describe(
 
 
 def summarise(split: Split) -> SplitSummary:
-    """The numbers of one split and what a person should know about them."""
+    """The numbers of one split, and notes on them for the user."""
     return SplitSummary(
         split.name,
         split.labels.statistics(),
@@ -85,7 +85,7 @@ def _notes(split: Split) -> list[str]:
             f"{len(empty)} classes have no positive ({rows_word(empty, 5)}): their AP is undefined and left out of mAP"
         )
     if not (split.labels.values < 0).any():
-        notes.append("no label says absent (-1): every class that is not marked present is unknown")
+        notes.append("no label is marked absent (-1): every class that is not marked present is unknown")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""Find the images that a user names: files, folders, patterns, or a list on stdin. Nothing here imports torch."""
+"""Find the images that a user names: files, folders, patterns, or a list on stdin. Does not import torch."""
 
 import glob
 import os

@@ -1,6 +1,6 @@
-"""From an image file to pixels: the one decoder that training, evaluation, prediction and the cache all use.
+"""From an image file to pixels: the decoder that training, evaluation, prediction and the cache all use.
 
-Nothing here imports torch, so that a worker process starts quickly.
+Does not import torch, so that a worker process starts quickly.
 """
 
 import io
@@ -52,7 +52,7 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 
-# An image between Pillow's two limits is refused below; the warning would say the same.
+# An image between Pillow's two limits is refused below; the warning would add nothing.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
@@ -174,7 +174,7 @@ class Root:
         try:
             os.fsencode(path)
         except UnicodeEncodeError:
-            raise UserError(f"{where}: {name!r} is not a file name: it contains half a character") from None
+            raise UserError(f"{where}: {name!r} is not a file name: it contains a lone surrogate") from None
         try:
             mode = os.lstat(path).st_mode
             if not self._contains(path, linked=stat.S_ISLNK(mode)):

@@ -24,7 +24,7 @@ Decoder = Callable[[Iterator[NDArray[np.int64]]], Iterator[tuple[NDArray[np.uint
 
 @dataclass(frozen=True)
 class Packed:
-    """An open cache: `pixels[i]` is image i (3, S, S); `bad[i]` says why image i is black."""
+    """An open cache: `pixels[i]` is image i (3, S, S); `bad[i]` is the reason why image i is black."""
 
     pixels: NDArray[np.uint8]
     bad: dict[int, str]

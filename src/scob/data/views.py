@@ -63,7 +63,7 @@ class Views:
         return self._standardised(_unit(self._resized(images)))
 
     def _draw(self, keys: Tensor, stream: str, count: int) -> Tensor:
-        """`count` numbers in [0, 1) per key; the 0 keeps the views of earlier versions."""
+        """`count` numbers in [0, 1) per key; the 0 keeps views identical to those of earlier versions."""
         return uniform(keys, seed_key(self.seed, 0, stream), count)
 
     def _resized(self, images: Tensor) -> Tensor:

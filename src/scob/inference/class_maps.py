@@ -19,7 +19,7 @@ PAIRS = 64  # (image, class) pairs differentiated at once: bounds the memory for
 
 @dataclass(frozen=True)
 class MapSettings:
-    """How maps and masks are made.
+    """How maps and masks are computed.
 
     `cam` is grad or grad++ (Eq. 2). With `source` 'each' both stages have their own map; with 'stage4' stage 3 takes
     stage 4's. `windows` (stage 3, stage 4) and `threshold` belong to Eq. 3.
@@ -45,7 +45,7 @@ def class_maps(
 ) -> ClassMaps:
     """Maps of some pairs, from features of B images: rows (P,) in [0, B), classes (P,); class -1 gives zeros.
 
-    The heat is the mean of both stages' maps: stage 4 knows the class better, stage 3 its outline.
+    The heat is the mean of both stages' maps: stage 4 is better at the class, stage 3 at the outline.
     """
     chunks = []
     for start in range(0, len(rows), PAIRS):

@@ -1,4 +1,4 @@
-"""Pictures of any kind to pixels, decoded by threads ahead of their use. Nothing here imports torch."""
+"""Pictures of any kind to pixels, decoded by threads ahead of their use. Does not import torch."""
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

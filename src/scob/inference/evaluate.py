@@ -1,4 +1,4 @@
-"""`scob evaluate`: a trained model on a labelled split, as one table, JSON and two figures.
+"""`scob evaluate`: a trained model on a labelled split, as a table, JSON and two figures.
 
 Under `accelerate launch` the processes share the images; each image is scored by exactly one of them.
 """
@@ -66,7 +66,7 @@ def evaluate(
         skip_bad=reading.skip_bad,
     )
     labelled = open_complete(source, split or _reported(source, reading.format, run), options, reading.format)
-    scoring = _as_the_run(scoring, run)
+    scoring = _filled_in_from(scoring, run)
     scores = score_over_processes(network, card, labelled, scoring, processes, reading.skip_bad)
     limit = card.thresholds if threshold is None else threshold
     limits: float | tuple[float, ...] = limit if isinstance(limit, float) or len(set(limit)) > 1 else limit[0]
@@ -90,7 +90,7 @@ def evaluate(
 def write_evaluation(
     folder: Path, result: Evaluation, scores: Tensor, labelled: Split, facts: dict[str, Any]
 ) -> tuple[Path, ...]:
-    """Write evaluation.json, the bars of average precision and the precision-recall curves."""
+    """Write evaluation.json, the bar chart of average precision and the precision-recall curves."""
     file = folder / "evaluation.json"
     text = json.dumps({**facts, **result.to_json()}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(file, text)
@@ -109,7 +109,7 @@ def _source(model: Path, data: str | None, reading: Reading, run: Config | None)
     """The data to measure on, the run's own by default, and how to read them."""
     source = data or (run.data.source if run is not None else "")
     if not source:
-        raise UserError(f"{model} does not know the data of its run: name them with --data SOURCE")
+        raise UserError(f"{model} does not record which data it was trained on: give --data SOURCE")
     if data is None and run is not None:
         reading = replace(reading, skip_bad=reading.skip_bad or run.data.skip_bad)
         if Path(run.data.evaluate).is_file():  # a table of its own, from `scob train --val`
@@ -119,8 +119,8 @@ def _source(model: Path, data: str | None, reading: Reading, run: Config | None)
     return source, reading
 
 
-def _as_the_run(scoring: Scoring, run: Config | None) -> Scoring:
-    """What is None set as in the run: mirroring and decoding processes."""
+def _filled_in_from(scoring: Scoring, run: Config | None) -> Scoring:
+    """Fill in what is None from the run: mirroring and decoding processes."""
     mirror, workers = scoring.mirror, scoring.workers
     if mirror is None:
         mirror = bool(run is not None and run.train.flip_test)

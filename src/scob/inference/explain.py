@@ -81,7 +81,7 @@ def explain_images(
     batch: int = 16,
     progress: Progress | None = None,
 ) -> Iterator[Explanation]:
-    """An explanation of every class that `classes` names or selects, image by image.
+    """Explanations, image by image, of every class that `classes` names or selects.
 
     The backbone runs once per image; only the head is differentiated, for all pairs of a batch together.
     """

@@ -1,4 +1,4 @@
-"""A trained model in use, and the one way to open it: a model folder, a run folder, or an exported ONNX file.
+"""Opening and using a trained model: a model folder, a run folder, or an exported ONNX file.
 
 torch is imported only when a torch model is opened, so predicting with ONNX starts without it.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Running:
-    """How a model is run: images per batch, the device (auto, cpu, cuda, cuda:1, mps), and who hears of progress."""
+    """How a model is run: images per batch, the device (auto, cpu, cuda, cuda:1, mps), and the progress callback."""
 
     batch: int = 16
     device: str = "auto"

@@ -38,7 +38,7 @@ def overlay(pixels: NDArray[np.uint8], explanation: "Explanation", threshold: fl
 
 
 def eroded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The mask (H, W) with one pixel taken off every edge but the picture's own."""
+    """The mask (H, W) eroded by one pixel, except along the picture's border."""
     inner = mask.copy()
     inner[1:] &= mask[:-1]
     inner[:-1] &= mask[1:]
@@ -64,15 +64,15 @@ def png(picture: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def unique_names(keys: Sequence[str], wishes: Sequence[str]) -> dict[str, str]:
-    """A file name for every key, as close to its wish as possible; no two are the same, in upper or lower case."""
+def unique_names(keys: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+    """A unique file name for every key, ignoring case, as close as possible to the one asked for."""
     names: dict[str, str] = {}
     taken: set[str] = set()
-    for key, wish in zip(keys, wishes, strict=True):
-        name, number = safe(wish), 1
+    for key, wanted_name in zip(keys, wanted, strict=True):
+        name, number = safe(wanted_name), 1
         while name.lower() in taken:
             number += 1
-            name = f"{safe(wish)}-{number}"
+            name = f"{safe(wanted_name)}-{number}"
         taken.add(name.lower())
         names[key] = name
     return names

@@ -1,6 +1,6 @@
 """Figures. Each function returns a matplotlib `Figure`; `save_figure` writes it as PNG and SVG.
 
-Figures are made without pyplot: no global state, no window, nothing to close. matplotlib is imported when the first
+Figures are drawn without pyplot: no global state, no window, nothing to close. matplotlib is imported when the first
 figure is drawn.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Line = tuple[Sequence[float], Sequence[float]]
 
-# Okabe and Ito's colours: nearly everybody can tell them apart.
+# Okabe and Ito's colours: nearly everybody can distinguish them.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -93,7 +93,7 @@ def save_figure(figure: "Figure", stem: Path) -> tuple[Path, Path]:
 
 @styled
 def class_bars(per_class: Mapping[str, float | None], title: str = "Average precision by class") -> "Figure":
-    """One bar per class, best first, and the mean as a line; a class without a defined AP is marked so."""
+    """One bar per class, best first, and the mean as a line; a class whose AP is undefined is marked as such."""
     defined = sorted(((v, name) for name, v in per_class.items() if v is not None), key=lambda p: (-p[0], p[1]))
     undefined = [name for name, value in per_class.items() if value is None]
     names = [name for _, name in defined] + undefined

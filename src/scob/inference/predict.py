@@ -1,4 +1,4 @@
-"""Naming what is in images with a trained model. Nothing here imports torch: an ONNX model does without it."""
+"""Naming what is in images with a trained model. Does not import torch: an ONNX model does not need it."""
 
 import os
 import sys

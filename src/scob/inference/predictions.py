@@ -1,4 +1,4 @@
-"""Predictions and the files they are written to. Nothing here imports torch."""
+"""Predictions and the files they are written to. Does not import torch."""
 
 import contextlib
 import json
@@ -72,7 +72,7 @@ def decide(
 
 
 class PredictionFile:
-    """A file of predictions that appears under its name only when it is complete; without a path, stdout.
+    """A predictions file, which gets its final name only when complete; stdout if there is no path.
 
     csv: one row per image; labels and scores joined by ';' (a ';' in a name is written '\\;').
     """

@@ -76,7 +76,7 @@ def score_over_processes(
     source = model_source(network, card, processes.device)
     done = 0
 
-    def tell(count: int) -> None:
+    def report(count: int) -> None:
         nonlocal done
         done += count
         if scoring.progress is not None:
@@ -84,4 +84,4 @@ def score_over_processes(
 
     options = FeedOptions(scoring.workers or 0, scoring.cache, skip_bad=skip_bad)
     with Feed(split, card.size, processes.device, options) as feed:
-        return score_images(network, source, feed, scoring.batch, bool(scoring.mirror), processes, tell)
+        return score_images(network, source, feed, scoring.batch, bool(scoring.mirror), processes, report)

@@ -42,8 +42,8 @@ class ChosenThresholds:
 def expected_labels(scores: Floats, known: RunImages) -> Floats:
     """(N, L) in [0, 1]: known entries as they are, the others from the estimator, or from the scores if there is none.
 
-    Unknown entries are scaled down if they would give an image more than the k positives that the run assumed: the
-    values of an estimator that has learnt little are still near one half.
+    Unknown entries are scaled down if they would give an image more than the k positives that the run assumed: an
+    estimator that has learnt little still gives values near one half.
     """
     values = known.observed.values
     believed = scores
@@ -51,8 +51,8 @@ def expected_labels(scores: Floats, known: RunImages) -> Floats:
         believed = np.where(np.isnan(known.estimates), scores, known.estimates)
     believed = np.where(values == UNKNOWN, believed, 0.0)
     certain = float((values == PRESENT).sum(axis=1).mean())
-    room = max(0.05 * known.k, known.k - certain)
-    believed = believed * min(1.0, room / max(1e-6, float(believed.sum(axis=1).mean())))
+    expected_unknown = max(0.05 * known.k, known.k - certain)
+    believed = believed * min(1.0, expected_unknown / max(1e-6, float(believed.sum(axis=1).mean())))
     return np.asarray(np.where(values == PRESENT, 1.0, believed), dtype=np.float32)
 
 
@@ -149,7 +149,7 @@ def thresholds(
     known = finished.images
     scob = Scob.from_pretrained(finished.model, device)
     if scob.classes != known.observed.classes:
-        raise UserError(f"the model in {finished.model} has other classes than the run's labels")
+        raise UserError(f"the model in {finished.model} has different classes from the run's labels")
     scores = score_split(scob, known.split, progress=progress)
     chosen = choose_thresholds(scores, known)
     if figures:

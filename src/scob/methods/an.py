@@ -10,7 +10,7 @@ from scob.algorithm.sampling import Batch
 
 
 class AssumeNegative(LossMethod):
-    """Plain BCE with unknown labels as absent."""
+    """Plain BCE: every unknown label counts as absent."""
 
     name: ClassVar[str] = "an"
     title: ClassVar[str] = "Assume negative"

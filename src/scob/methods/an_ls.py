@@ -23,7 +23,7 @@ class AnLsSettings(Section):
 
 
 class SmoothedAssumeNegative(LossMethod):
-    """BCE with unknown labels as absent and smoothed targets."""
+    """Assume negative with smoothed targets."""
 
     name: ClassVar[str] = "an-ls"
     title: ClassVar[str] = "AN, label smoothing"

@@ -26,7 +26,7 @@ class AslSettings(Section):
 
 
 class AsymmetricLoss(LossMethod):
-    """A focal loss with different focusing for positives and negatives."""
+    """A focal loss with separate focusing for positives and negatives; the easiest negatives are ignored."""
 
     name: ClassVar[str] = "asl"
     title: ClassVar[str] = "ASL"

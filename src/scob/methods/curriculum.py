@@ -29,7 +29,7 @@ class CurriculumSettings(PartialBceSettings):
 
 
 class Curriculum(Remembering):
-    """Partial BCE on known labels and on those the model is confident about."""
+    """Partial BCE on known labels and on those the model has become confident about."""
 
     name: ClassVar[str] = "curriculum"
     title: ClassVar[str] = "Curriculum labelling"

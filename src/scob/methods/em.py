@@ -36,7 +36,7 @@ def em_entries(logits: Tensor, observed: Tensor, alpha: float) -> Tensor:
 
 
 class EntropyMaximisation(LossMethod):
-    """Cross-entropy for known labels, negative entropy for unknown ones."""
+    """Cross-entropy for known labels; unknown ones are kept undecided by maximising their entropy."""
 
     name: ClassVar[str] = "em"
     title: ClassVar[str] = "EM"

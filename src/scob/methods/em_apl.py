@@ -1,4 +1,4 @@
-"""Entropy maximisation with asymmetric pseudo-labels: of the unknown labels, the least likely become soft negatives.
+"""Entropy maximisation with asymmetric pseudo-labels: the least likely unknown labels become soft negatives.
 
 Donghao Zhou, Pengfei Chen, Qiong Wang, Guangyong Chen, Pheng-Ann Heng: Acknowledging the Unknown for Multi-label
 Learning with Single Positive Labels, ECCV 2022. After a warm-up with the EM loss, each epoch turns the unknown labels
@@ -33,7 +33,7 @@ class EmAplSettings(EmSettings):
 
 
 class AsymmetricPseudoLabels(Remembering):
-    """The EM loss, and soft pseudo-negatives whose number grows with the epochs."""
+    """The EM loss, and soft pseudo-negatives for the least likely unknown labels, more of them with each epoch."""
 
     name: ClassVar[str] = "em-apl"
     title: ClassVar[str] = "EM + APL"

@@ -22,7 +22,7 @@ class EprSettings(Section):
 
 
 class ExpectedPositives(LossMethod):
-    """Observed BCE and a constraint on the number of positives."""
+    """BCE on the observed labels, and a constraint that keeps the number of predicted positives near k."""
 
     name: ClassVar[str] = "epr"
     title: ClassVar[str] = "EPR"

@@ -10,7 +10,7 @@ from scob.algorithm.sampling import Batch
 
 
 class FullLabels(LossMethod):
-    """Plain BCE with every label known; entries that the data set itself leaves unknown have no gradient."""
+    """The upper bound, plain BCE with every label known; entries that the data set leaves unknown have no gradient."""
 
     name: ClassVar[str] = "full"
     title: ClassVar[str] = "Full labels"

@@ -1,4 +1,4 @@
-"""Generalised robust loss: each unknown label gets a soft pseudo-label and a weight for how far to trust it.
+"""Generalised robust loss: each unknown label gets a soft pseudo-label and a weight for how much to trust it.
 
 Yanxi Chen, Chunxiao Li, Xinyang Dai, Jinhuan Li, Weiyu Sun, Yiming Wang, Renyuan Zhang, Tinghe Zhang, Bo Wang:
 Boosting Single Positive Multi-label Classification with Generalized Robust Loss, IJCAI 2024. Every term is a
@@ -30,10 +30,10 @@ class GrSettings(Section):
     q1: float = setting(0.0, "robustness of observed positives: 0 is BCE, 1 absolute error", 0.0, ge=0, le=2)
     q2: float = setting(0.01, "robustness of the present part of an unknown label", 0.01, ge=0, le=2)
     q3: float = setting(1.0, "robustness of the absent part", 1.0, ge=0, le=2)
-    w: Pair = setting((0.0, 2.0), "slope of the pseudo-label, at the start and the end", (0.0, 2.0))
-    b: Pair = setting((-2.0, -2.0), "offset of the pseudo-label, at the start and the end", (-2.0, -2.0))
-    mu: Pair = setting((0.5, 0.8), "prediction that counts most, at the start and the end", (0.5, 0.8))
-    sigma: Pair = setting((2.0, 0.5), "width of the weight around it, at the start and the end", (2.0, 0.5))
+    w: Pair = setting((0.0, 2.0), "slope of the pseudo-label, at the start and at the end", (0.0, 2.0))
+    b: Pair = setting((-2.0, -2.0), "offset of the pseudo-label, at the start and at the end", (-2.0, -2.0))
+    mu: Pair = setting((0.5, 0.8), "prediction with the highest weight, at the start and at the end", (0.5, 0.8))
+    sigma: Pair = setting((2.0, 0.5), "width of the weight around it, at the start and at the end", (2.0, 0.5))
 
 
 def generalised_cross_entropy(p: Tensor, q: float) -> Tensor:
@@ -42,7 +42,7 @@ def generalised_cross_entropy(p: Tensor, q: float) -> Tensor:
 
 
 class GeneralisedRobust(LossMethod):
-    """Robust losses on soft pseudo-labels, weighted by a Gaussian of the prediction."""
+    """Robust losses on a soft pseudo-label for each unknown label, weighted by a Gaussian of the prediction."""
 
     name: ClassVar[str] = "gr"
     title: ClassVar[str] = "GR"

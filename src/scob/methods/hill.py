@@ -1,4 +1,4 @@
-"""Hill loss: a negative that is predicted with high confidence costs less again, because it may be a missing positive.
+"""Hill loss: a negative predicted present with high confidence is penalised less, since it may be a missing positive.
 
 Youcai Zhang, Yuhao Cheng, Xinyu Huang, Fei Wen, Rui Feng, Yaqian Li, Yandong Guo: Simple and Robust Loss Design for
 Multi-Label Learning with Missing Labels, arXiv 2021. Present, the focal margin loss: with p_m = sigmoid(x - m),
@@ -32,7 +32,7 @@ def focal_margin(logits: Tensor, margin: float, gamma: float) -> Tensor:
 
 
 class Hill(LossMethod):
-    """Focal margin loss for positives, Hill loss for everything else."""
+    """Focal margin loss for positives; negatives predicted present with high confidence are penalised less."""
 
     name: ClassVar[str] = "hill"
     title: ClassVar[str] = "Hill"

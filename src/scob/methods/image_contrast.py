@@ -1,6 +1,6 @@
 """Contrast between whole images: BYOL, MoCo and SimCLR on two views of each, as Tab. 4 adds them to the baseline.
 
-`ImageLevelContrast` replaces `Scob` when `scob.contrast` is byol, moco or simclr.
+`ImageLevelContrast` replaces `Bootstrap`, the method scob, when `scob.contrast` is byol, moco or simclr.
 """
 
 from collections.abc import Callable

@@ -43,7 +43,7 @@ class GuidedHead(StructuredHead):
 
 
 class Kggr(Structured):
-    """Partial BCE with one graph between features and one between classifiers."""
+    """Partial BCE with one co-occurrence graph over the class features and one over the classifiers."""
 
     name: ClassVar[str] = "kggr"
     title: ClassVar[str] = "KGGR"

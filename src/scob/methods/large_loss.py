@@ -55,7 +55,7 @@ class LargeLoss(LossMethod):
 
 
 class LargeLossRejection(LargeLoss):
-    """LL-R: suspected entries cost nothing."""
+    """LL-R: the unknown labels with the largest loss as negatives are ignored."""
 
     name: ClassVar[str] = "ll-r"
     title: ClassVar[str] = "LL-R"
@@ -67,7 +67,7 @@ class LargeLossRejection(LargeLoss):
 
 
 class LargeLossTemporary(LargeLoss):
-    """LL-Ct: suspected entries count as positives in this step."""
+    """LL-Ct: the unknown labels with the largest loss as negatives count as positives in this step."""
 
     name: ClassVar[str] = "ll-ct"
     title: ClassVar[str] = "LL-Ct"
@@ -79,7 +79,7 @@ class LargeLossTemporary(LargeLoss):
 
 
 class LargeLossPermanent(LargeLoss):
-    """LL-Cp: suspected entries become positives for good."""
+    """LL-Cp: the unknown labels with the largest loss as negatives become positives for good."""
 
     name: ClassVar[str] = "ll-cp"
     title: ClassVar[str] = "LL-Cp"

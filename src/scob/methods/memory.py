@@ -1,6 +1,6 @@
-"""Base class of methods that keep the last logits of every training image and review them once per epoch.
+"""Base class of methods that keep the last logits of every training image and revisit them once per epoch.
 
-The logits are a buffer and the review happens in an epoch's first step, so a resumed run makes the same review.
+The logits are a buffer, revisited in an epoch's first step, so a resumed run does exactly the same.
 """
 
 from typing import Any

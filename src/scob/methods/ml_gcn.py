@@ -90,7 +90,7 @@ class GraphClassifier(nn.Module):
 
 
 class MlGcn(Semantic):
-    """Partial BCE with classifiers from a graph network."""
+    """Partial BCE with classifiers that a graph network computes from the class vectors."""
 
     name: ClassVar[str] = "ml-gcn"
     title: ClassVar[str] = "ML-GCN"

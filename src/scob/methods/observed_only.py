@@ -1,7 +1,7 @@
 """Observed labels only: BCE that ignores every unknown label, the simplest use of partial labels.
 
-Cole et al. (CVPR 2021) call this ignoring the unobserved. Single positives give it no negatives to learn from; it is
-here to show how much that costs.
+Cole et al. (CVPR 2021) call this ignoring the unobserved. With single positives it has no negatives to learn from; it
+is included to show what that costs.
 """
 
 from typing import ClassVar
@@ -14,7 +14,7 @@ from scob.algorithm.sampling import Batch
 
 
 class ObservedOnly(LossMethod):
-    """BCE over observed labels, divided by the number of classes."""
+    """BCE over observed labels alone, divided by the number of classes."""
 
     name: ClassVar[str] = "observed-only"
     title: ClassVar[str] = "Observed labels only"

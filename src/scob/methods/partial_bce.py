@@ -36,7 +36,7 @@ def partial_bce(
 
 
 class PartialBce(LossMethod):
-    """BCE over known labels, normalised by their share."""
+    """BCE over known labels, scaled up for images with few of them."""
 
     name: ClassVar[str] = "partial-bce"
     title: ClassVar[str] = "Partial BCE"

@@ -10,7 +10,7 @@ from scob.algorithm.sampling import Batch
 
 
 class Role(LabelEstimation):
-    """L_class alone."""
+    """ROLE, the paper's baseline: predictions and label estimates teach each other (L_class, Eq. 11-12)."""
 
     name: ClassVar[str] = "role"
     title: ClassVar[str] = "ROLE"

@@ -54,7 +54,7 @@ class LinearFirstHead(nn.Module):
 
 
 class LinearInitialisedRole(Role):
-    """ROLE in two phases."""
+    """ROLE in two phases: first a linear classifier on the backbone's features, then everything."""
 
     name: ClassVar[str] = "role-li"
     title: ClassVar[str] = "ROLE, linear initialisation"

@@ -79,7 +79,7 @@ class Prototypes(nn.Module):
 
 
 class Sarb(Structured):
-    """Partial BCE on plain and on blended features."""
+    """Partial BCE on plain features and on features blended with those of images or prototypes that have the label."""
 
     name: ClassVar[str] = "sarb"
     title: ClassVar[str] = "SARB"

@@ -29,7 +29,7 @@ class SplcSettings(Section):
 
 
 class SelfPacedCorrection(LossMethod):
-    """Focal margin loss in which unknown labels become positive once they are predicted with confidence."""
+    """Focal margin loss in which an unknown label counts as positive once it is predicted with confidence."""
 
     name: ClassVar[str] = "splc"
     title: ClassVar[str] = "SPLC"

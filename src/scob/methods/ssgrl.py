@@ -13,7 +13,7 @@ from scob.methods.structure import Structured
 
 
 class Ssgrl(Structured):
-    """Partial BCE on the structured head."""
+    """Partial BCE; each class attends to its own cells of the image, and class features interact over a graph."""
 
     name: ClassVar[str] = "ssgrl"
     title: ClassVar[str] = "SSGRL"

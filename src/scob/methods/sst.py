@@ -40,7 +40,7 @@ class SstSettings(SmallStructureSettings):
         0.95, "mean co-occurrence from which an unknown label becomes positive", 0.95, ge=0, le=1
     )
     theta_cross: float = setting(0.95, "mean cosine from which an unknown label becomes positive", 0.95, ge=-1, le=1)
-    theta_fall: float = setting(0.025, "how much both thresholds fall per epoch after the warm-up", 0.025, ge=0)
+    theta_fall: float = setting(0.025, "how far both thresholds drop per epoch after the warm-up", 0.025, ge=0)
     theta_least: float = setting(0.75, "where both thresholds stop falling", 0.75, ge=-1, le=1)
     lambda_intra: float = setting(10.0, "weight of the co-occurrence loss", 10.0, ge=0)
     lambda_cross: float = setting(0.05, "weight of the similarity loss", 0.05, ge=0)

@@ -24,7 +24,7 @@ class WanSettings(Section):
 
 
 class WeakAssumeNegative(LossMethod):
-    """BCE in which unknown labels are absent with a small weight."""
+    """BCE in which unknown labels count as absent, with a small weight."""
 
     name: ClassVar[str] = "wan"
     title: ClassVar[str] = "Weak assume negative"

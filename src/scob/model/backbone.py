@@ -1,7 +1,7 @@
 """A backbone: two feature maps of an image.
 
-A ResNet gives stage 3 and stage 4, as in the paper. The layers of a ViT share one resolution: it gives the layer at
-three quarters of its depth and its last one. BatchNorm always uses stored statistics.
+A ResNet gives stage 3 and stage 4, as in the paper. The layers of a ViT share one resolution: we take the
+layer at three quarters of its depth, and the last. BatchNorm always uses stored statistics.
 """
 
 import re

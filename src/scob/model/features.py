@@ -116,5 +116,5 @@ def cache_features(source: FeatureSource, batches: Iterable[Tensor], images: int
         cache.write(start, plain, mirrored)
         start += len(pixels)
     if cache is None:
-        raise UserError("there are no images to cache features of")
+        raise UserError("there are no images whose features could be cached")
     return cache

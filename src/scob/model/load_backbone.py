@@ -53,7 +53,7 @@ def save_backbone(backbone: Backbone, folder: Path, mean: tuple[float, ...], std
 
 
 def preprocessing(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of the inputs that a backbone folder asks for; ImageNet's if it does not say."""
+    """Mean and deviation of the inputs that a backbone folder asks for; ImageNet's if it does not specify any."""
     file = Path(name).expanduser() / PREPROCESSING
     if not file.is_file():
         return IMAGENET_MEAN, IMAGENET_STD
@@ -142,7 +142,7 @@ def _from_folder(folder: Path) -> nn.Module:
 def _from_hub(name: str) -> nn.Module:
     from transformers import AutoConfig
 
-    offline = not _hub_answers()
+    offline = not _hub_is_reachable()
     try:
         config = AutoConfig.from_pretrained(name, local_files_only=offline)
         cls = _backbone_class(config)
@@ -153,14 +153,14 @@ def _from_hub(name: str) -> nn.Module:
         raise
     except Exception as error:  # the hub client raises many kinds; each means that the backbone cannot be fetched
         raise UserError(
-            f"the backbone {name!r} could not be fetched ({first_line(error)}); without a network, put its "
+            f"the backbone {name!r} could not be fetched ({first_line(error)}); offline, put its "
             "config.json and model.safetensors into a folder and give that folder with --backbone FOLDER "
             "(or give a torchvision ResNet-50 .pth file)"
         ) from error
     return body  # type: ignore[no-any-return]
 
 
-def _hub_answers() -> bool:
+def _hub_is_reachable() -> bool:
     """Whether the hub can be reached. Its own client would retry for half a minute and print each attempt."""
     from huggingface_hub import constants, get_session
 

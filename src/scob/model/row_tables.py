@@ -1,6 +1,6 @@
 """Tables with one row per image: on the device, in host memory, or in a mapped file if host memory is too small.
 
-A step only touches the rows of its batch, so the place of the others costs space, not time.
+A step touches only its batch's rows, so the rest cost space, not time.
 """
 
 from collections.abc import Callable

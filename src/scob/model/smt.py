@@ -9,7 +9,7 @@ from scob.model.visible_cells import encode_visible
 
 
 class EncoderLayer(nn.Module):
-    """Multi-head self-attention and a feed-forward part; positions, if given, are added to queries and keys."""
+    """Multi-head self-attention and a feed-forward sub-layer; positions, if given, are added to queries and keys."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()

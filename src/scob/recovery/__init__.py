@@ -1,1 +1,1 @@
-"""Missing labels: suggested by a model, reviewed by a person, imported for the next training."""
+"""Missing labels: suggested by a model, reviewed by a user, imported for the next training."""

@@ -1,4 +1,4 @@
-"""A person's decisions, in a log that is only ever appended to.
+"""A reviewer's decisions, in a log that is only ever appended to.
 
 Each line of `decisions.jsonl` is flushed to disk. The latest line of an (image, class) pair counts; `undo` makes the
 pair undecided again.
@@ -202,7 +202,7 @@ def set_aside(log: DecisionLog) -> Path | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UserError(f"cannot keep {path}: {error.strerror or error}; move it away first") from error
+        raise UserError(f"cannot keep {path}: {error.strerror or error}; move it out of the way first") from error
 
 
 def _rows(raw: bytes) -> set[tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """The evidence for a suggested label: where the model sees it, and the confirmed images that look most like it.
 
 The nearest confirmed instances come from an instance priority tree filled by the finished model: for each class, the
-masked features of the images known to show it, the most confident ones.
+masked features of the most confident images known to show it.
 """
 
 from collections.abc import Collection, Sequence

@@ -30,7 +30,7 @@ class ScoredImages:
 
 
 def unlabelled(paths: Sequence[str], classes: tuple[str, ...]) -> tuple[Split, int]:
-    """Image files without any label as a split, broken ones left out, and how many those were."""
+    """A split of unlabelled image files without the broken ones, and the number left out."""
     labels = Labels(classes, tuple(paths), np.zeros((len(paths), len(classes)), np.int8))
     split = Split("images", labels, ImageFiles(tuple(paths)))
     broken = broken_images(split)

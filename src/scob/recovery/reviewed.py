@@ -1,4 +1,4 @@
-"""A person's decisions, put into the labels for the next training."""
+"""A reviewer's decisions, merged into the labels for the next training."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ REVIEWED_TABLE = "labels-reviewed.csv"
 
 @dataclass(frozen=True)
 class Imported:
-    """A label file with a person's decisions; `run` is the run whose labels it contains as well."""
+    """A label file with a reviewer's decisions; `run` is the run whose own labels are also in it."""
 
     path: Path
     run: Path | None
@@ -35,7 +35,7 @@ class Imported:
 
 
 def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) -> Imported:
-    """`scob recover RUN --import reviewed.csv`: apply a person's +1 and -1 to the run's labels.
+    """`scob recover RUN --import reviewed.csv`: apply a reviewer's +1 and -1 to the run's labels.
 
     The next training takes the file (RUN/labels-reviewed.safetensors) with `labels.file=`. `run` may also be a folder
     of suggestions; if those are for images the run was not trained on, see `import_for_new_images`.
@@ -64,8 +64,8 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     """Write decisions about images that the run did not have as a table for `scob train --images`.
 
     If `folder` is in the run and the run's images are files, the table (labels-reviewed.csv) lists those and their
-    labels as well. It is in a folder above all images, because a table names images below itself, and never inside the
-    run's data, because it would change how they are read.
+    labels as well. It is in a folder above all images, because image paths in a table are relative to it, and never
+    inside the run's data, because it would change how they are read.
     """
     queue, run = read_queue(folder), run_above(folder)
     classes, states, source = own_labels(RunFolder(run)) if run is not None else ((), {}, None)
@@ -121,12 +121,14 @@ def table_above(files: Iterable[str], source: Path | None, out: Path | None) -> 
     if source is not None and home.is_relative_to(source):
         home = source.parent
     if out is None and home == Path(home.anchor):
-        raise UserError("the images have no folder in common where the table could be: move them below one folder")
+        raise UserError("the images have no common parent folder for the table: move them into one folder")
     if out is None:
         return free_path(Path(os.path.relpath(home)) / REVIEWED_TABLE)
     target = Path(os.path.realpath(out))
     if out.suffix.lower() != ".csv" or not home.is_relative_to(target.parent):
-        raise UserError(f"{out} must end in .csv and be in {home} or above it: a table names images below itself")
+        raise UserError(
+            f"{out} must end in .csv and be in {home} or above it: image paths in a table are relative to it"
+        )
     return out
 
 
@@ -159,7 +161,7 @@ def checked_decisions(
 
 
 def read_reviewed(path: Path) -> list[tuple[int, str, str, int]]:
-    """(row number, image, label, state) of a reviewed.csv. Names are taken as they are, blanks included."""
+    """(row number, image, label, state) of a reviewed.csv. Names are kept verbatim, spaces included."""
     rows = csv_rows(read_text(path, exact=True), str(path))
     _, header = next(rows, (1, []))
     if [cell.strip().lower() for cell in header[:3]] != list(HEADER):

@@ -1,4 +1,4 @@
-"""The labels that images are missing, ranked by confidence, each with its evidence: mask, box, nearest instances."""
+"""Missing labels, ranked by confidence, each with its evidence: mask, box, nearest instances."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coa
 
 @dataclass(frozen=True)
 class Selection:
-    """Which suggestions are made: those with at least `minimum` confidence, and of these only the `top` best.
+    """Which suggestions to make: those with at least `minimum` confidence, and only the `top` best of them.
 
     `minimum` None takes the model's own thresholds, one per class.
     """

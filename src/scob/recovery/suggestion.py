@@ -58,7 +58,7 @@ class Suggestion:
 
     @classmethod
     def from_json(cls, row: Any) -> "Suggestion":
-        """The suggestion of one line; a TypeError, ValueError or KeyError says what is wrong with it."""
+        """The suggestion of one line; a TypeError, ValueError or KeyError describes what is wrong with it."""
         if not isinstance(row, dict):
             raise TypeError("it is not a JSON object")
         box, mask = row.get("box"), row.get("mask")
@@ -163,7 +163,7 @@ def _share(value: Any, name: str) -> float:
 
 
 def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
-    """The file of each image: exactly as `images.json` says; without one, the pictures in `images/`."""
+    """The file of each image: as listed in `images.json`, or else the pictures in `images/`."""
     path = folder / IMAGES
     if not path.is_file():
         pictures = sorted(p for p in (folder / "images").glob("*") if p.suffix.lower() in PICTURES)
@@ -177,7 +177,7 @@ def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
         base = folder / root if root else folder
         files = {image: base / name for image, name in names.items() if _stays_inside(name)}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{path} is not a map of image files: {error}; run scob recover again") from None
+        raise UserError(f"{path} does not map images to files: {error}; run scob recover again") from None
     return files, raw
 
 

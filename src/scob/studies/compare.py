@@ -1,6 +1,6 @@
-"""Methods side by side: the same images, the same observed labels, one table and one picture.
+"""Methods side by side: the same images, the same observed labels, one table and one figure.
 
-Runs live in a `Lab`: named by their settings, never repeated, continued where they were stopped.
+A `Lab` keeps the runs: named after their settings, never repeated, resumed where they stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +41,11 @@ def compare(
     top: int = 0,
     processes: Processes | None = None,
 ) -> list[dict[str, Any]]:
-    """Train each method on the same observed labels (drawn once a seed); the rows of the table, best mAP first.
+    """Train each method on the same observed labels (drawn once per seed); the rows of the table, best mAP first.
 
     Writes `compare.md`, `.csv`, `.json`, `.png` and `.svg` into `out`; runs that are already there are reused or
-    continued. With `top`, only so many of the best (and ROLE and full labels, which the shares are measured by) are
-    trained on the seeds after the first.
+    continued. With `top`, the seeds after the first train only that many of the best methods, and ROLE and full
+    labels, which the gap is measured from.
     """
     wanted = list(dict.fromkeys(names))
     if not wanted:
@@ -59,17 +59,17 @@ def compare(
     more = min(first_runs, top + 2) if top else first_runs
     listen(RunsPlanned(first_runs + (seeds - 1) * more))
     with closing(lab):
-        found: dict[str, list[VariantRun]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
-        chosen = wanted
+        runs_of: dict[str, list[VariantRun]] = {name: [lab.run(_variant(name, config, 0))] for name in wanted}
+        repeated = wanted
         if top:
-            ranked = sorted(wanted, key=lambda name: -_mean(found[name]))
-            chosen = [name for name in wanted if name in ranked[:top] or name in ("role", "full")]
+            ranked = sorted(wanted, key=lambda name: -_mean(runs_of[name]))
+            repeated = [name for name in wanted if name in ranked[:top] or name in ("role", "full")]
         for seed in range(1, seeds):
-            for name in chosen:
-                found[name].append(lab.run(_variant(name, config, seed), seed))
-    rows = table(found)
+            for name in repeated:
+                runs_of[name].append(lab.run(_variant(name, config, seed), seed))
+    rows = table(runs_of)
     if processes.first:
-        write(rows, found, lab, out)
+        write(rows, runs_of, lab, out)
     processes.wait()
     return rows
 
@@ -79,16 +79,16 @@ def _variant(name: str, config: Config, seed: int) -> Variant:
 
 
 def _mean(outcomes: Sequence[VariantRun]) -> float:
-    """mAP over the seeds; below everything where it is undefined."""
+    """Mean mAP over the seeds; -1 if it is undefined."""
     known = spread([o.mAP for o in outcomes])
     return -1.0 if known is None else known.mean
 
 
-def table(found: Mapping[str, Sequence[VariantRun]]) -> list[dict[str, Any]]:
-    """A row a method, best first; numbers and None where there is none."""
-    means = {name: (_mean(outcomes) if _mean(outcomes) >= 0 else None) for name, outcomes in found.items()}
+def table(runs_of: Mapping[str, Sequence[VariantRun]]) -> list[dict[str, Any]]:
+    """One row per method, best first; None where there is no number."""
+    means = {name: (_mean(outcomes) if _mean(outcomes) >= 0 else None) for name, outcomes in runs_of.items()}
     rows = []
-    for name, outcomes in found.items():
+    for name, outcomes in runs_of.items():
         scores = [o.mAP for o in outcomes if o.mAP == o.mAP]
         seconds = fmean(epoch["seconds"] for o in outcomes for epoch in o.summary["curve"])
         rows.append(
@@ -107,25 +107,27 @@ def table(found: Mapping[str, Sequence[VariantRun]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -1.0 if row["mAP"] is None else row["mAP"], reverse=True)
 
 
-def write(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[VariantRun]], lab: Lab, out: Path) -> None:
-    """The table as Markdown, CSV and JSON, and the picture."""
+def write(rows: Sequence[Mapping[str, Any]], runs_of: Mapping[str, Sequence[VariantRun]], lab: Lab, out: Path) -> None:
+    """Write the table as Markdown, CSV and JSON, and the figure."""
     from scob.inference.plots import save_figure
 
     cells = [{**{c.key: row[c.key] for c in COLUMNS}, "mAP": spread(row["seeds"])} for row in rows]
     notes = []
-    if not {"role", "full"} <= set(found):
-        notes.append("The share of the distance closed needs the methods role and full among those compared.")
-    notes.append("Images/s and seconds/epoch are of training steps, without evaluation, on the machine of the runs.")
+    if not {"role", "full"} <= set(runs_of):
+        notes.append("The gap closed is only shown if role and full are among the methods compared.")
+    notes.append("Images/s and seconds/epoch cover training steps only, not evaluation, on the machine that ran them.")
     kind = lab.base.labels
     labels = f"partial:{kind.fraction:g}" if kind.kind == "partial" else kind.kind
     title = f"{len(rows)} methods on {lab.title}, {labels} labels"
-    made = Report(NAME, title, COLUMNS, tuple(cells), tuple(notes), lab.used([o for os in found.values() for o in os]))
-    write_report(made, out)
+    report = Report(
+        NAME, title, COLUMNS, tuple(cells), tuple(notes), lab.used([o for os in runs_of.values() for o in os])
+    )
+    write_report(report, out)
     save_figure(draw(rows, title), Path(out) / NAME)
 
 
 def draw(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
-    """A point a method, best on top, seeds as small ones; ROLE and full labels, where they are there, as lines."""
+    """One point per method, best on top, with small points for seeds; ROLE and full labels, if compared, as lines."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -136,21 +138,21 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str) -> "Figure":
         figure = Figure(figsize=(7.2, 1.2 + 0.32 * len(shown)), layout="constrained")
         axes = figure.subplots()
         colours = {"scob": COLOURS[1], "full": COLOURS[6], "role": COLOURS[2]}
-        places = range(len(shown))
+        heights = range(len(shown))
         axes.scatter(
-            [row["mAP"] for row in shown], places, s=52, zorder=2,
+            [row["mAP"] for row in shown], heights, s=52, zorder=2,
             color=[colours.get(row["name"], COLOURS[0]) for row in shown],
         )  # fmt: skip
-        for place, row in zip(places, shown, strict=True):
+        for height, row in zip(heights, shown, strict=True):
             if len(row["seeds"]) > 1:
-                axes.plot(row["seeds"], [place] * len(row["seeds"]), ".", color="#222222", markersize=4, zorder=3)
+                axes.plot(row["seeds"], [height] * len(row["seeds"]), ".", color="#222222", markersize=4, zorder=3)
             axes.annotate(
-                f"{row['mAP']:.1f}", (max([*row["seeds"], row["mAP"]]), place), xytext=(7, 0),
+                f"{row['mAP']:.1f}", (max([*row["seeds"], row["mAP"]]), height), xytext=(7, 0),
                 textcoords="offset points", va="center", fontsize=8,
             )  # fmt: skip
             if row["name"] in ("role", "full"):
                 axes.axvline(row["mAP"], color=colours[row["name"]], linestyle=(0, (4, 3)), linewidth=1.2, zorder=0)
-        axes.set_yticks(places, [row["title"] for row in shown])
+        axes.set_yticks(heights, [row["title"] for row in shown])
         low, high = (min((row["mAP"] for row in shown), default=0), max((row["mAP"] for row in shown), default=100))
         margin = 0.15 * max(1.0, high - low)
         axes.set(xlabel="mAP (%)", xlim=(max(0, low - 2 * margin), high + 1.5 * margin))

@@ -1,7 +1,7 @@
-"""The demo: one label kept an image, the methods on the same frozen backbone, one table, one page.
+"""The demo: one label per image, every method on the same frozen backbone, one table, one page.
 
-Assume-negative and ROLE come with the head the paper gives its baseline (two convolutions, Tab. 3), Scob and full
-labels with the two SMTs. ROLE is there with Scob's network too: which part of the distance is whose is for all to see.
+Assume-negative and ROLE use the paper's baseline head (two convolutions, Tab. 3), Scob and full labels the two SMTs.
+ROLE is also run with Scob's network, which separates the network's gain from the method's.
 """
 
 import json
@@ -133,13 +133,13 @@ def seen_at(experiment: Experiment, row: int, classes: list[int]) -> NDArray[np.
 
 
 def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32]) -> list[Picture]:
-    """Training scenes with something to give back, spread over the training set; hits and misses alike."""
+    """Training scenes with labels to recover, spread over the training set; hits and misses alike."""
     truth = experiment.data.train.labels.values
     names = observed.classes
     missing = ((truth == PRESENT) & (observed.values == UNKNOWN)).sum(axis=1)
     rows = np.flatnonzero(missing >= 1)
     rows = rows[np.linspace(0, len(rows) - 1, min(GALLERY, len(rows))).astype(int)]
-    made = []
+    pictures = []
     for row in rows:
         unknown = observed.values[row] == UNKNOWN
         given = [int(c) for c in np.argsort(-scores[row]) if unknown[c] and scores[row, c] >= 0.5]
@@ -149,12 +149,12 @@ def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32
                 shown.append((names[c], float(scores[row, c]), bool(truth[row, c] == PRESENT), mask))
         missed = [names[c] for c in np.flatnonzero((truth[row] == PRESENT) & unknown & (scores[row] < 0.5))]
         seen = [names[c] for c in np.flatnonzero(observed.values[row] == PRESENT)]
-        made.append(Picture(experiment.data.train.images.load(int(row)), seen, shown, missed))
-    return made
+        pictures.append(Picture(experiment.data.train.images.load(int(row)), seen, shown, missed))
+    return pictures
 
 
 def pointing_game(experiment: Experiment, observed: Labels, images: int = 400) -> dict[str, float]:
-    """How often the maximum of the observed label's map (stage 3) lies inside the object, and by chance its area."""
+    """How often the observed label's map (stage 3) peaks inside the object, and how often by chance (its area)."""
     masks = experiment.data.train.masks
     if masks is None:
         return {}

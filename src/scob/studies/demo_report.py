@@ -51,7 +51,7 @@ def page(results: Demo) -> str:
         f"<h1>One label per image in, every label out</h1><p>{intro(results)}</p>",
         "<h2>Results</h2>",
         results_table(results),
-        f"<p>Scob closes <b>{share:.0f}%</b> of the distance from ROLE to full labels. Recovered labels are measured "
+        f"<p>Scob closes <b>{share:.0f}%</b> of the gap from ROLE to full labels. Recovered labels are measured "
         f"on the unknown entries of the training images, with precision and recall at 0.5. {epoch_choice(config)} "
         "The first two rows use the paper's baseline head, two convolutions; the others use Scob's two "
         "transformers.</p>",
@@ -59,7 +59,7 @@ def page(results: Demo) -> str:
         figure(training_curves_of(results)),
         "<h2>Class by class</h2>",
         figure(class_lines(results)),
-        "<h2>Missing labels, and where Scob results them</h2>",
+        "<h2>Missing labels, and where Scob sees them</h2>",
         f"<p class='soft'>{pointing(results)} A tag that is struck through is a label that Scob suggested wrongly.</p>",
         "<div class='gallery'>",
         *(scene(picture) for picture in results.pictures),
@@ -152,7 +152,7 @@ def figure(drawn: "Figure") -> str:
 
 
 def pointing(results: Demo) -> str:
-    """How often the map of the observed label points at the object."""
+    """How often the map of the observed label peaks inside the object."""
     p = results.pointing
     if not p:
         return ""

@@ -1,4 +1,4 @@
-"""What the demo finds: numbers for each method, curves, and pictures of recovered labels."""
+"""What the demo measures: numbers for each method, curves, and pictures of recovered labels."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ COLUMNS = ("mAP", "OF1", "CF1", "recovered AP", "recovered precision", "recovere
 
 @dataclass
 class Picture:
-    """A training scene for the gallery: what was observed, what Scob gave back, and where it saw it."""
+    """A training scene for the gallery: what was observed, what Scob recovered, and where it saw it."""
 
     pixels: NDArray[np.uint8]
     observed: list[str]
@@ -30,7 +30,7 @@ class Picture:
 
 @dataclass
 class Demo:
-    """What the demo found: a value for each method, column and seed; curves; pictures."""
+    """What the demo measured: a value for each method, column and seed; curves; pictures."""
 
     config: Config
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)

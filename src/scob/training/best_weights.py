@@ -15,7 +15,7 @@ def best_file(folder: Path, epoch: int) -> Path:
 
 
 def save_best(folder: Path, epoch: int, network: nn.Module) -> None:
-    """Write the weights of a network that are trained; frozen ones do not change."""
+    """Write a network's trainable weights; frozen ones never change."""
     trained = {name: p.detach().cpu().contiguous() for name, p in network.named_parameters() if p.requires_grad}
     write_atomically(best_file(folder, epoch), save(trained))
 

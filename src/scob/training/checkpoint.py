@@ -28,7 +28,7 @@ METHOD, ADAM, AVERAGE, SUM = "method.", "adam.", "average.", "sum."
 
 @dataclass
 class Progress:
-    """How far a run is. `log` is the size of its log in bytes, `count` the steps since the last log line."""
+    """How far a run has got. `log` is the size of its log in bytes, `count` the steps since the last log line."""
 
     epoch: int = 0
     step: int = 0
@@ -63,7 +63,9 @@ def unpack(
     """Put the tensors of a checkpoint back where `pack` took them from; returns the sums of losses."""
     keys = method.load_state_dict(_part(tensors, METHOD), strict=False)
     if keys.unexpected_keys:
-        raise UserError(f"the checkpoint contains {keys.unexpected_keys[0]}, which these settings do not build")
+        raise UserError(
+            f"the checkpoint contains {keys.unexpected_keys[0]}, which these settings do not have a place for"
+        )
     optimiser.load(_part(tensors, ADAM))
     for number, value in enumerate(average.averages):
         value.copy_(tensors[f"{AVERAGE}{number}"])

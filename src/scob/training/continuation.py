@@ -1,4 +1,4 @@
-"""Continuing from a model: its settings, its backbone, and its weights for the classes that both know."""
+"""Continuing from a model: its settings, its backbone, and its weights for the classes that old and new model share."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,13 +41,14 @@ def initialise(experiment: Experiment, model: str | Path) -> ContinuedFrom:
         if card.model.get(key, asked[key]) != asked[key]:
             raise UserError(
                 f"the model in {model} was built with model.{key}={card.model[key]}, but these settings say "
-                f"{asked[key]}: leave that setting to --init (in Python: to prepare(init=...) or continuing)"
+                f"{asked[key]}: leave that setting out: --init sets it (in Python: prepare(init=...) or continuing)"
             )
     try:
         experiment.network.head.load_state_dict(network.head.state_dict())
     except RuntimeError as error:
         raise UserError(
-            f"these settings build another head than the model in {model} has: {str(error).splitlines()[-1].strip()}"
+            f"these settings build a different head from that of the model in {model}: "
+            f"{str(error).splitlines()[-1].strip()}"
         ) from error
     old_row = {name: row for row, name in enumerate(card.classes)}
     kept = tuple(name for name in classes if name in old_row)

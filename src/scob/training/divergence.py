@@ -1,4 +1,4 @@
-"""A loss that is not a number stops a run at once, with every loss named and the likely cause."""
+"""Stop a run as soon as a loss is not finite, naming every loss and the likely cause."""
 
 import math
 from collections.abc import Mapping

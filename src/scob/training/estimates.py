@@ -36,7 +36,7 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise UserError(f"{path} is damaged: {error}; remove it to rank suggestions by the scores alone") from error
     if list(known) != list(classes) or values.shape != (len(stored), len(known)):
-        raise UserError(f"{path} has other classes than the run: remove it to rank suggestions by the scores alone")
+        raise UserError(f"{path} has different classes from the run: remove it to rank suggestions by the scores alone")
     row_of = {name: row for row, name in enumerate(stored)}
     rows = np.array([row_of.get(name, -1) for name in images], dtype=np.int64)
     estimates = np.full((len(rows), len(known)), np.nan, dtype=np.float32)

@@ -17,7 +17,7 @@ WARM = 3  # steps of a phase that run uncaptured
 
 
 class GraphedStep:
-    """`method.step` for batches of one size, replayed from a graph once it is warm."""
+    """`method.step` for batches of one size, replayed from a graph after the warm-up steps."""
 
     def __init__(self, method: Method, optimiser: AdamOptimiser, resident: Tensor) -> None:
         """`resident` (N, 3, S, S) uint8: the training images, on the device, from which the captured step reads."""

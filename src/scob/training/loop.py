@@ -118,7 +118,7 @@ class Training:
         self.save()  # so that a finished run can be extended
 
     def agree(self, stop: int, late: bool) -> tuple[int, bool]:
-        """The signal that any process received, and whether the first finds a checkpoint due: clocks differ."""
+        """Any signal a process has received, and whether rank 0 (clocks differ) finds a checkpoint due."""
         p = self.experiment.processes
         if p.count == 1:
             return stop, late
@@ -221,7 +221,7 @@ class Training:
         self.progress.epoch = epoch + 1
 
     def evaluate(self) -> dict[str, float | None]:
-        """mAP on the reported split, and on the held-out images by the labels that may choose the epoch."""
+        """mAP on the reported split, and on the held-out images, with the labels allowed for choosing the epoch."""
         return measure(self.experiment.data, self.experiment.config.train, self.scores)
 
     def scores(self, split: str) -> Tensor:

@@ -146,7 +146,7 @@ def top_k_metrics(scores: Array, reference: Array, k: int = 3, threshold: ArrayL
 
 
 def mask_metrics(predicted: Array, truth: Array, void: Array | None = None) -> Detection:
-    """Cells of CAM masks against segmentation: (N, h, w) booleans, counted over all cells that are not void."""
+    """Precision, recall and F1 of CAM masks against segmentation: (N, h, w) booleans, over all cells not void."""
     p, t = _tensor(predicted).bool(), _tensor(truth).bool()
     ignored = torch.zeros_like(t) if void is None else _tensor(void).bool()
     if not p.shape == t.shape == ignored.shape:

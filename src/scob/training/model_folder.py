@@ -1,4 +1,4 @@
-"""The model folder: config.json and model.safetensors, which are all it takes to predict, and a README for people."""
+"""The model folder: config.json and model.safetensors, which suffice to predict, and a human-readable README."""
 
 import hashlib
 import json
@@ -135,7 +135,7 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
         network.load_state_dict(weights)
     except RuntimeError as error:
         raise UserError(
-            f"{folder}: weights and config.json do not belong together: {str(error).splitlines()[-1].strip()}"
+            f"{folder}: the weights do not match config.json: {str(error).splitlines()[-1].strip()}"
         ) from error
     return network.to(device).eval(), card
 

@@ -12,7 +12,7 @@ from scob.errors import UserError
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """A GPU raises its own exception; on a CPU only the message tells."""
+    """A GPU has its own exception type; a CPU error can only be recognised by its message."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 

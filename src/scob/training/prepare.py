@@ -1,4 +1,4 @@
-"""From a person's images to the settings of a run, chosen by what the images and labels themselves show."""
+"""Choose a run's settings from a user's images and labels."""
 
 import os
 import time
@@ -131,13 +131,13 @@ def check_source(source: Path) -> int:
 
 
 def check_classes(images: ReadImages, source: str | Path) -> None:
-    """Refuse labels of a single class: there would be nothing to tell it from."""
+    """Reject single-class labels: there is nothing to distinguish the class from."""
     present = (images.drawn.values == PRESENT).any(axis=0)
     if present.sum() < 2:
         classes = images.drawn.classes
         name = next((name for name, shown in zip(classes, present, strict=True) if shown), classes[0])
         raise UserError(
-            f"{source} has labels of one class only ({name!r}), so there is nothing to tell it from: "
+            f"{source} has labels of one class only ({name!r}), so there is nothing to distinguish it from: "
             "add images of at least one other class"
         )
 
@@ -157,8 +157,8 @@ def settings_from_data(
 ) -> dict[str, Any]:
     """Input size, batch, epochs, holdout and memory, from how many images there are, how large, and the backbone.
 
-    `settled` names the model settings that are fixed already. Layer norms come before each part, which was best on
-    photographs and on drawings (docs/results.md). A narrow head needs a higher learning rate, and tolerates it.
+    `settled` names the model settings that are fixed already. Pre-norm is used, which was best on
+    photographs and drawings (docs/results.md). A narrow head needs a higher learning rate, and tolerates it.
     """
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)

@@ -21,7 +21,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
         config.train.device = device
     changed = differences(stored, config)
     if changed:
-        raise UserError(f"{folder} was started with other settings ({'; '.join(changed)}): resume it without them")
+        raise UserError(f"{folder} was started with different settings ({'; '.join(changed)}): resume it without them")
     if extend:
         key, _, value = extend.partition("=")
         epochs = whole_number(value, 9)
@@ -32,7 +32,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
 
 
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
-    """Refuse to resume with other settings (more epochs are allowed), images or labels than the run began with."""
+    """Refuse to resume with settings (except for more epochs), images or labels that the run did not begin with."""
     stored = run.read_config()
     changed = [
         c for c in differences(stored, config) if c.split(":")[0] not in result_neutral_keys() | {"train.epochs"}
@@ -40,7 +40,9 @@ def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
     if config.train.epochs < stored.train.epochs:
         changed.append(f"train.epochs: {stored.train.epochs} -> {config.train.epochs}")
     if changed:
-        raise UserError(f"{run.path} was started with other settings ({'; '.join(changed)}): resume it without them")
+        raise UserError(
+            f"{run.path} was started with different settings ({'; '.join(changed)}): resume it without them"
+        )
     if run.labels_file.exists() and run.labels() != observed:
         raise UserError(
             f"the images or labels of {config.data.source} are no longer those the run in {run.path} began with: "

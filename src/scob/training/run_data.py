@@ -44,7 +44,7 @@ def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
     s = config.labels
     if stored is not None:
         if stored.classes != full.classes:
-            raise UserError(f"{s.file} has other classes than {config.data.source}: draw the labels again")
+            raise UserError(f"{s.file} has different classes from {config.data.source}: draw the labels again")
         row_of = {name: row for row, name in enumerate(stored.images)}
         missing = next((name for name in full.images if name not in row_of), None)
         if missing is not None:
@@ -61,7 +61,7 @@ def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
 
 
 def holdout_rows(observed: Labels, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which images are held out: drawn by image id, never one of a class's last two positives."""
+    """Which images are held out: drawn by image id, never an image of a class with fewer than three positives."""
     present = observed.values == PRESENT
     rare = present.sum(axis=0) < 3
     eligible = ~(present & rare).any(axis=1)
@@ -72,7 +72,7 @@ def holdout_rows(observed: Labels, share: float, seed: int) -> NDArray[np.bool_]
 
 
 def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
-    """The split without images that a label file does not list; those are added to `skipped`."""
+    """The split without images that the label file does not list (these go to `skipped`)."""
     known = set(stored.images)
     rows = [row for row, name in enumerate(split.labels.images) if name in known]
     if len(rows) in (0, len(split)):  # a file that lists none of them belongs to other data
@@ -146,7 +146,7 @@ def load_data(config: Config, latecomers: bool = True) -> Data:
 def expected_positives(
     observed: Labels, customary: float | None = None, reported: Labels | None = None
 ) -> tuple[float, str]:
-    """k of Eq. 11 if no setting gives it, and in words where it comes from.
+    """k of Eq. 11 if no setting gives it, and a phrase saying where it comes from.
 
     The customary value of a benchmark, else the mean of labels that are complete (`reported`, or `observed` itself),
     else a guess from the labels that were given.

@@ -40,7 +40,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Reserve the folder for this process: a second run on it is refused. The lock ends with the process.
+        """Reserve the folder for this process: a second run in it is refused. The lock ends with the process.
 
         A new folder to which nothing was written is removed again, so a misspelt path leaves no run behind.
         """

@@ -76,6 +76,6 @@ def watching_peers(processes: Processes, folder: Path, stop: StopRequest) -> Ite
 
 
 def _is_broken_connection(error: RuntimeError) -> bool:
-    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; only the message tells."""
+    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; only the message gives it away."""
     words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
     return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)

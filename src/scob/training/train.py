@@ -40,7 +40,7 @@ def train(
     shared: Shared = Shared(),
     loop: type[Training] = Training,
 ) -> FinishedRun:
-    """Train one method, leave everything in the run folder `out`, and return the finished run.
+    """Train one method in the run folder `out` and return the finished run.
 
     With `resume`, an interrupted run continues from its last checkpoint, and a finished one is returned as it is;
     without it, a folder that already contains a run is refused. `init` is a model to continue from (`prepare` or

@@ -56,5 +56,5 @@ def test_an_onnx_file_of_somebody_else_is_refused(exported: Path, tmp_path: Path
     proto = onnx.load(str(exported))
     del proto.metadata_props[:]
     onnx.save(proto, str(tmp_path / "model.onnx"))
-    with pytest.raises(UserError, match="not made by `scob export`"):
+    with pytest.raises(UserError, match="not from this version's `scob export`"):
         OnnxModel(tmp_path / "model.onnx")

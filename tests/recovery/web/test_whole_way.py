@@ -1,4 +1,4 @@
-"""All steps on drawn scenes, as a person takes them: train, recover, review in Chromium, import, train again.
+"""All steps on drawn scenes, as a user takes them: train, recover, review in Chromium, import, train again.
 
 Every step is the command that the step before it printed.
 """

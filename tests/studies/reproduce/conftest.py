@@ -2,7 +2,7 @@
 
 import pytest
 
-from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
+from scob.studies.reproduce.beside_paper import ClosedGap, MeasuredRow, beside_paper
 from scob.studies.reproduce.paper import paper_table
 
 
@@ -19,6 +19,6 @@ def report():
         paper_table("table-optimisation"),
         measured,
         data="scenes",
-        distance=ClosedDistance("baseline"),
+        gap=ClosedGap("baseline"),
         used={"weights": "drawings"},
     )

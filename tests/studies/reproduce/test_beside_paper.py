@@ -1,6 +1,6 @@
 """Our numbers next to the paper's."""
 
-from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
+from scob.studies.reproduce.beside_paper import ClosedGap, MeasuredRow, beside_paper
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import markdown
 
@@ -16,7 +16,7 @@ def test_ours_are_next_to_the_papers(report):
     assert row["Method"] == "Two stage"
     assert row["mAP, ours on scenes"] == "64.5 ± 0.7" and row["mAP, paper"] == "74.2 (+4.3) [1]"
     assert row["mAP, ours over baseline"] == "+3.5"
-    assert row["mAP: share of the distance from ROLE to full labels closed"] == "35%"
+    assert row["mAP: gap closed (ROLE to full labels)"] == "35%"
     assert row["OP, ours on scenes"] == "-" and row["OP, paper"] == "75.4"
     assert "1. Printed as 74.2 (+4.3)" in markdown(report) and "- weights: drawings" in markdown(report)
 
@@ -35,7 +35,7 @@ def test_baselines_are_those_of_the_same_data_set():
         "voc2012/full": MeasuredRow({"mAP": [88.0]}, {"data": "VOC 2012", "guidance": "Full labels"}),
         "coco2014/cam": MeasuredRow({"mAP": [70.0]}),
     }
-    report = beside_paper("t", paper_table("table-masks"), measured, distance=ClosedDistance("baseline"))
+    report = beside_paper("t", paper_table("table-masks"), measured, gap=ClosedGap("baseline"))
     by_name = {(row["data"], row["guidance"]): row for row in report.rows}
     assert by_name["VOC 2012", "CAMs"]["share mAP"] == 50 and by_name["VOC 2012", "CAMs"]["gain mAP"] == 4
     assert by_name["COCO 2014", "CAMs"]["share mAP"] is None

@@ -37,7 +37,7 @@ def test_a_finished_run_is_reused_by_a_later_process(lab, tree, tmp_path):
 
 
 def test_all_methods_see_one_label_file_and_full_labels_see_all(lab):
-    runs = {key: lab.run(v) for key, v in variants.ENDS.items()}
+    runs = {key: lab.run(v) for key, v in variants.ROLE_SCOB_FULL.items()}
     files = list((lab.out / "labels").iterdir())
     assert len(files) == 1
     drawn = Labels.load(files[0])

@@ -27,7 +27,7 @@ def test_spread_is_mean_and_sample_deviation():
     assert spread([math.nan]) is None and spread([1.0, math.nan]) == SeedSpread((1.0,))
 
 
-def test_share_of_the_distance_closed():
+def test_share_of_the_gap_closed():
     assert closed_share(74.8, 69.8, 77.2) == pytest.approx(67.57, abs=0.01)
     assert closed_share(80, 70, 80) == 100 and closed_share(65, 70, 80) == -50
     assert closed_share(75, 80, 80) is None and closed_share(75, 81, 80) is None

@@ -1,6 +1,6 @@
-"""The user's own images: a CSV or JSON-lines table that says what each image shows.
+"""The user's own images: a CSV or JSON-lines table of what each image shows.
 
-Long:   `image,label[,state][,split]`, one or more rows per image; a row without a label keeps the image.
+Long:   `image,label[,state][,split]`, one or more rows per image; a row without a label still adds the image.
 Wide:   `image[,split],CLASS,CLASS,...`, each cell 1 (present), -1 (absent), 0 or blank (unknown).
 JSON:   one line `{"image": ..., "labels": [...] or {name: state}, "absent": [...], "split": ...}` per image.
 
@@ -28,7 +28,7 @@ UNSPLIT = "train"
 
 @dataclass
 class Entry:
-    """What all rows together say about one image."""
+    """What all rows together give for one image."""
 
     path: str
     where: str

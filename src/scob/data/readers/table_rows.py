@@ -30,7 +30,7 @@ class Row:
     image: str
     states: dict[str, int]
     split: str | None
-    alone: bool  # a wide row says everything about its image, so a second row for that image is an error
+    alone: bool  # a wide row has every label of its image, so a second row for that image is an error
 
 
 def state_of(cell: str) -> int | None:

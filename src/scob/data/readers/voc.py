@@ -127,7 +127,7 @@ def _list_file(folder: Path, source: Path, split: str, named: tuple[str, ...]) -
 
 
 def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], difficult: str) -> NDArray[np.int8]:
-    """(L,) what the annotation says about one image."""
+    """(L,) the annotated labels of one image."""
     path = folder / "Annotations" / f"{name}.xml"
     try:
         tree = ElementTree.parse(path)

@@ -1,6 +1,6 @@
 """The embedded data set: scenes drawn by code, with the class and the visible pixels of every object.
 
-Class frequencies have a long tail, and some classes come together (four bicycles in five, with a person). Objects
+Class frequencies have a long tail, and some classes occur together (four in five bicycles come with a person). Objects
 hide each other in front of a cluttered background. Scene i of a split depends only on (seed, split, i).
 """
 

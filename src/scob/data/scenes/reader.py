@@ -18,7 +18,7 @@ MIN_SIDE, MAX_SIDE = 32, 1024
 
 
 def recognises(source: Path) -> bool:
-    """Never true of files: `infer_format` knows the scenes by their name."""
+    """Never true of files: `infer_format` recognises the scenes by their name."""
     return False
 
 

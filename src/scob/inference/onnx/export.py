@@ -1,6 +1,6 @@
-"""A model as one ONNX file: pixels in, probabilities out; its metadata says how to use it.
+"""A model as one ONNX file: pixels in, probabilities out; its metadata describes how to use it.
 
-The file is compared with the torch model before it gets its name; one that differs is not written.
+The file is checked against the torch model before it is saved; one that differs is discarded.
 """
 
 import contextlib
@@ -37,8 +37,8 @@ CALIBRATION_IMAGES = 128
 class Comparison:
     """How the file is compared with the torch model.
 
-    `tolerance` is the greatest difference of an fp32 probability. With a labelled `source` (and its `split`) the mAP of
-    both models is measured.
+    `tolerance` is the largest allowed difference in any fp32 probability. With a labelled `source` (and its `split`)
+    the mAP of both models is measured.
     """
 
     tolerance: float = 1e-3
@@ -49,7 +49,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Exported:
-    """The file, and how far it is from torch: the greatest difference of a probability, and both mAPs if measured."""
+    """The file and how it compares with torch: the largest difference in a probability and, if measured, both mAPs."""
 
     path: Path
     bytes: int
@@ -108,7 +108,7 @@ def export(
     calibration: Sequence[str | Path] = (),
     comparison: Comparison = Comparison(),
 ) -> Exported:
-    """`scob export`: write one .onnx file, compared with torch; returns the differences.
+    """`scob export`: write one .onnx file and check it against torch; returns the differences.
 
     int8 is calibrated on `calibration` images, which need no labels; by default on the run's own.
     """
@@ -117,19 +117,19 @@ def export(
     for needed in ("onnx", "onnxscript", "onnxruntime"):
         if not _importable(needed):
             raise UserError(f"exporting needs {needed}: pip install 'scob[onnx]'")
-    found = find_model(model)
-    if found.is_onnx:
-        raise UserError(f"{found.path} is an ONNX file already; export its model folder")
-    if int8 and not calibration and found.run is None:
+    trained = find_model(model)
+    if trained.is_onnx:
+        raise UserError(f"{trained.path} is an ONNX file already; export its model folder")
+    if int8 and not calibration and trained.run is None:
         raise UserError(
             "--int8 needs images to calibrate on: --calibration FOLDER (a hundred without labels are enough)"
         )
-    scob = Scob.from_pretrained(found.path, "cpu")
+    scob = Scob.from_pretrained(trained.path, "cpu")
     # Opened before anything is exported: it may be missing, or not fully labelled.
     labelled = None
     if comparison.source:
         labelled = open_complete(comparison.source, comparison.split, ReadOptions(classes=scob.classes))
-    target = out or found.path / ("model-int8.onnx" if int8 else "model.onnx")
+    target = out or trained.path / ("model-int8.onnx" if int8 else "model.onnx")
     samples = noise(scob.size)
     if calibration:
         samples = calibration_pixels(calibration, scob.size)
@@ -171,7 +171,7 @@ def write_onnx(scob: Scob, path: Path) -> None:
                 # The older exporter takes half a second, the newer one ten; the result is compared with torch anyway.
                 axes = {INPUT: {0: "batch"}, OUTPUT: {0: "batch"}}
                 torch.onnx.export(deployed, (example,), str(path), dynamo=False, dynamic_axes=axes, **names)
-            except Exception:  # it knows fewer operators, and will be removed one day
+            except Exception:  # it supports fewer operators, and will be removed one day
                 shapes = {"pixels": {0: torch.export.Dim("batch", min=1, max=65536)}}
                 torch.onnx.export(
                     deployed, (example,), str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, **names
@@ -192,13 +192,13 @@ def write_metadata(path: Path, properties: dict[str, str]) -> None:
 
 
 def compare(scob: Scob, path: Path, samples: NDArray[np.uint8]) -> float:
-    """The greatest difference between a probability of the file and of torch, for one sample and for all at once."""
+    """The largest difference between a probability of the file and of torch, for one sample and for all at once."""
     exported = OnnxModel(path, device="cpu")
-    greatest = 0.0
+    largest = 0.0
     for pixels in (samples[:1], samples):
         difference = np.abs(exported.scores(pixels) - scob.scores(pixels)).max()
-        greatest = max(greatest, float(difference) if np.isfinite(difference) else np.inf)
-    return greatest
+        largest = max(largest, float(difference) if np.isfinite(difference) else np.inf)
+    return largest
 
 
 def measure(scob: Scob, exported: OnnxModel, labelled: Split, progress: Progress | None = None) -> tuple[float, float]:

@@ -59,7 +59,7 @@ def quantise(plain: Path, small: Path, samples: NDArray[np.uint8]) -> None:
 def linear_as_convolution(model: Any) -> None:
     """Rewrite the linear layers of the transformers, x (B, N, K) @ W (K, M) + b, as 1 x 1 convolutions over N cells.
 
-    The products are the same, but onnxruntime's 8-bit convolution works in blocks and adds the bias on the way, while
+    The products are the same, but onnxruntime's 8-bit convolution works in blocks and adds the bias as it goes, while
     its matrix product first writes all sums in 32 bits: a fifth faster. A Relu after the layer moves inside, to share
     the scale. A layer that reads a transposed feature map is left alone: it would be transposed once more.
     """

@@ -1,4 +1,4 @@
-"""Predicting with an exported model. Nothing here imports torch."""
+"""Predicting with an exported model. Does not import torch."""
 
 import json
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class OnnxModel:
 def read_metadata(stored: Mapping[str, str], path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], dict[str, Any]]:
     """Classes, thresholds (L,) and preprocessing from the metadata of an exported file, checked."""
     if stored.get("format") != FORMAT:
-        raise UserError(f"{path} was not made by `scob export` of this version (expected {FORMAT}): export it again")
+        raise UserError(f"{path} is not from this version's `scob export` (expected {FORMAT}): export it again")
     try:
         classes = tuple(str(name) for name in json.loads(stored["classes"]))
         thresholds: NDArray[np.float32] = np.array(json.loads(stored["thresholds"]), np.float32)

@@ -1,1 +1,1 @@
-"""The web page where a person accepts or rejects recovered labels."""
+"""The web page for accepting or rejecting recovered labels."""

@@ -30,7 +30,7 @@ def as_json(content: Any, status: int = 200) -> Response:
 
 
 def sentence(status: int, text: str) -> Response:
-    """A response that says in one sentence what is wrong with a request."""
+    """A response with one sentence about what is wrong with a request."""
     response = as_json({"error": text}, status)
     if status == 405:
         response.headers["Allow"] = "GET"

@@ -1,4 +1,4 @@
-"""The review application and its routes. Only this module and its neighbours need FastAPI."""
+"""The review application and its routes. Only this package needs FastAPI."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The data behind the review page: the queue, one suggestion, new decisions, taking a decision."""
+"""The data behind the review page: listing the queue, one suggestion, recent decisions, and recording a decision."""
 
 import hashlib
 import json
@@ -78,7 +78,7 @@ class Desk:
         return {"queue": self.queue.fingerprint, "seen": seen, "reset": reset, "changes": new}
 
     def decide(self, body: bytes) -> dict[str, Any]:
-        """Record a decision. One made before the pair's latest decision, but arriving after it, does not count."""
+        """Record a decision. A decision that arrives late, made before the pair's latest one, is ignored."""
         pair, answer, session, order, age = _read_decision(body)
         if pair not in self.number:
             raise Refused(404, "this image and class are not in the queue")

@@ -24,7 +24,7 @@ ASK_FOR_TOKEN = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>
 
 
 class Guard:
-    """Middleware for a server bound to `host`; the page keeps the token, if there is one, in `cookie`."""
+    """Middleware for a server bound to `host`; the browser keeps the token, if any, in the cookie `cookie`."""
 
     def __init__(self, host: str, token: str | None, cookie: str) -> None:
         self.host, self.token, self.cookie = host, token, cookie
@@ -39,7 +39,7 @@ class Guard:
         """None if the request may pass, a response if the answer is already known; otherwise raises `Refused`."""
         page = request.url.path == "/" and request.method == "GET"
         check_host(request, self.host)
-        if self.token is not None and not knows(request, self.token, self.cookie):
+        if self.token is not None and not carries_token(request, self.token, self.cookie):
             if page:
                 return Response(ASK_FOR_TOKEN, 401, media_type="text/html")
             if request.url.path != "/review.css":  # the page that asks for the token uses it
@@ -57,7 +57,7 @@ class Guard:
 
 
 def check_host(request: Request, bound: str) -> None:
-    """Accept only names of this server: a site whose name was pointed at us (DNS rebinding) has another one."""
+    """Accept only this server's own host names, which blocks DNS rebinding."""
     try:
         name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     except ValueError:
@@ -83,7 +83,7 @@ def check_origin(request: Request) -> None:
         raise Refused(403, "decisions are accepted from the review page only")
 
 
-def knows(request: Request, token: str, cookie: str) -> bool:
+def carries_token(request: Request, token: str, cookie: str) -> bool:
     """Whether a request carries the token, compared in constant time."""
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     offered = [

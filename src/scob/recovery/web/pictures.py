@@ -51,7 +51,7 @@ def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str
 def decode_mask(mask: Mapping[str, Any]) -> NDArray[np.bool_]:
     """COCO RLE, compressed text or plain list, to (H, W).
 
-    On damaged text pycocotools reads past its buffer and crashes the process. A person may have edited the file, so it
+    On damaged text pycocotools reads past its buffer and crashes the process. A user may have edited the file, so it
     is decoded here, with every run checked.
     """
     try:
@@ -69,7 +69,8 @@ def decode_mask(mask: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 def _runs(text: bytes) -> list[int]:
-    """COCO's text: 5 bits per character, offset 48; after three runs, differences from the run before the last."""
+    """COCO's text: 5 bits per character, offset 48; from the fourth run on, each is stored as the
+    difference from the run two before it."""
     runs: list[int] = []
     value = shift = 0
     for character in text:

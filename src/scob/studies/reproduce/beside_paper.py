@@ -20,8 +20,8 @@ class MeasuredRow:
 
 
 @dataclass(frozen=True)
-class ClosedDistance:
-    """Which rows are the ends of the distance to close, and the columns for which the closed share is shown.
+class ClosedGap:
+    """Which rows the gap lies between, and the columns for which the share closed is shown.
 
     Rows are ids; if ids begin with a data set, the part after it.
     """
@@ -37,15 +37,15 @@ def beside_paper(
     measured: Mapping[str, MeasuredRow],
     *,
     data: str | None = None,
-    distance: ClosedDistance | None = None,
+    gap: ClosedGap | None = None,
     used: Mapping[str, str] | None = None,
     titles: Mapping[str, str] | None = None,
 ) -> Report:
     """The paper's table with our numbers added: first the paper's rows in its order, then the rows only we have.
 
     `measured` is keyed by the paper's row ids, and the values of a row by the paper's columns or by further ones of
-    ours, headed by `titles`. `data` names what ours were measured on. With `distance`, each of its measured columns is
-    followed by the share of the distance that is closed.
+    ours, headed by `titles`. `data` names what ours were measured on. With `gap`, each of its measured columns is
+    followed by the share of the gap that is closed.
     """
     ids = [row.id for row in paper.rows] + [key for key in measured if paper.row(key) is None]
     ours = {key: {c: spread(v) for c, v in measured[key].values.items()} for key in ids if key in measured}
@@ -79,8 +79,8 @@ def beside_paper(
         if column_id in measured_columns and any(column_id in row.gains for row in paper.rows):
             gains = [_difference(mean(k, column_id), mean(paper.baseline_of(k) or "", column_id)) for k in ids]
             add(Column(f"gain {column_id}", f"{short}, ours over baseline", decimals), gains)
-        if column_id in measured_columns and distance is not None and column_id in distance.columns:
-            ends = [tuple(mean(_same_data(k, end), column_id) for end in (distance.role, distance.full)) for k in ids]
+        if column_id in measured_columns and gap is not None and column_id in gap.columns:
+            ends = [tuple(mean(_same_data(k, end), column_id) for end in (gap.role, gap.full)) for k in ids]
             shares = [closed_share(mean(k, column_id), *pair) for k, pair in zip(ids, ends, strict=True)]
             add(Column(f"share {column_id}", f"{short}: {SHARE_TITLE}", 0, "%"), shares)
     notes = tuple(note.text for note in paper.notes)

@@ -16,7 +16,7 @@ from scob.inference.class_maps import MapSettings, class_maps
 from scob.labels import PRESENT
 from scob.model.heads import Grids, Keep
 from scob.studies.reproduce import variants
-from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
+from scob.studies.reproduce.beside_paper import ClosedGap, MeasuredRow, beside_paper
 from scob.studies.reproduce.lab import ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import write_report
@@ -93,7 +93,7 @@ def segmented_images(data: Data, grids: Grids) -> SegmentedImages:
             stage.append(true_cells(objects, int(labels[row]), grid))
     if not rows:
         raise UserError(
-            "table-cams needs segmentation, and no training image has one of its observed label: use other data"
+            "table-cams needs segmentation, and no training image has a mask for its observed label: use other data"
         )
     indices = np.asarray(rows, dtype=np.int64)
     truth, void = ([np.stack([pair[part] for pair in stage]) for stage in cells] for part in (0, 1))
@@ -138,7 +138,7 @@ def table_cams(request: ReproductionRequest) -> list[Path]:
     )
     report = beside_paper(
         "table-cams", paper_table("table-cams"), measured, data=lab.title, used=used, titles=titles,
-        distance=ClosedDistance("role", columns=("f1", "mAP")),
+        gap=ClosedGap("role", columns=("f1", "mAP")),
     )  # fmt: skip
     return list(write_report(replace(report, notes=(*report.notes, *_cautions())), request.out))
 

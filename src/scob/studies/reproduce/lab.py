@@ -1,4 +1,4 @@
-"""The runs of a study on one data set, with one file of observed labels for all methods. No run is made twice.
+"""The runs of a study on one data set, with one file of observed labels for all methods. No run is repeated.
 
 A run's folder is named after its settings. Two tables that need the same run share it, and an interrupted study
 continues where it stopped.
@@ -63,7 +63,7 @@ class VariantRun:
 
 
 class Lab:
-    """One data set under one set of settings, and the runs made of it."""
+    """One data set under one set of settings, and its runs."""
 
     def __init__(
         self,
@@ -96,17 +96,17 @@ class Lab:
         return bool(d.evaluate) and d.evaluate in names and d.evaluate != (d.train if len(names) > 1 else names[0])
 
     def need_reported_split(self, name: str) -> None:
-        """Complain where mAP cannot be measured."""
+        """Raise an error if mAP cannot be measured."""
         if not self.reports:
             d = self.base.data
             has = ", ".join(splits_of(d.source, d.format)) or "none"
             raise UserError(
-                f"{name} needs a labelled split to report on, and {d.source} has no split {d.evaluate!r} beside "
+                f"{name} needs a labelled split to report on, but {d.source} has no split {d.evaluate!r} besides "
                 f"the training split (it has: {has}): name one with data.evaluate=SPLIT"
             )
 
     def labels_file(self, config: Config) -> Path:
-        """The one file of observed labels of this data set and label setting."""
+        """The file of observed labels for this data set and label setting."""
         return self.out / "labels" / labels_name(self.id, config)
 
     def data(self, config: Config) -> Data:
@@ -117,15 +117,15 @@ class Lab:
             plain = config.model_copy(update={"method": "scob"})
             if stored:
                 plain = _with_labels(plain, file)
-            found = load_data(plain)
+            data = load_data(plain)
             if not stored and self.processes.first:
-                found.drawn.save(file)
+                data.drawn.save(file)
             self.processes.wait()
-            self._data[file.name] = found
-        found = self._data[file.name]
+            self._data[file.name] = data
+        data = self._data[file.name]
         if methods.find(config.method).labels == "full":
-            return replace(found, observed=found.train.labels)
-        return found
+            return replace(data, observed=data.train.labels)
+        return data
 
     def inputs(self, config: Config, data: Data) -> Inputs | None:
         """The calibrated backbone with its images and cached features, shared with the previous run if possible."""
@@ -149,8 +149,8 @@ class Lab:
     def run(self, variant: Variant, seed: int = 0, loop: type[Training] = Training) -> VariantRun:
         """A finished run of the variant: an earlier one if there is one, else trained (or continued) now.
 
-        A `loop` of its own (one that watches the training) leaves more in its folder, which then has another name. Such
-        a run also serves as a plain one.
+        A `loop` other than the default (one that watches the training) writes more to its folder, which then has a
+        different name. Such a run also serves as a plain one.
         """
         config = self.config(variant, seed)
         name = run_name(self.id, self.base, config)
@@ -176,11 +176,11 @@ class Lab:
         return VariantRun(variant, seed, FinishedRun(run, config, finished.summary))
 
     def runs(self, variant: Variant, loop: type[Training] = Training) -> list[VariantRun]:
-        """One run a seed."""
+        """One run per seed."""
         return [self.run(variant, seed, loop) for seed in range(self.seeds)]
 
     def used(self, outcomes: Sequence[VariantRun]) -> dict[str, str]:
-        """What the numbers rest on: weights, images, labels, choice of the epoch."""
+        """What the numbers are based on: weights, images, labels, choice of the epoch."""
         c, first = self.base, outcomes[0].summary
         images = f"{self.title}: {first['train_images']} training images"
         if "evaluate_images" in first:
@@ -188,25 +188,25 @@ class Lab:
         drawn = {o.summary["labels"]["fingerprint"]: o.summary["labels"]["origin"] for o in outcomes}
         drawn_files = [f"{origin}, one file for all methods (SHA-256 {key[:12]})" for key, origin in drawn.items()]
         missing = (first.get("evaluation") or {}).get("undefined") or []
-        chosen = {
+        choice = {
             "last": "the last",
             "holdout": f"the best on held-out training images (holdout_labels: {c.train.holdout_labels})",
             "best-on-test": "the best on the reported split itself (best-on-test, for paper parity)",
         }[c.train.select]
-        found = {
+        facts = {
             "Weights": weights_name(c.model.backbone),
             "Images": f"{images}, {c.data.size} x {c.data.size}",
             "Observed labels": "; ".join(drawn_files),
-            "Epoch": f"{chosen}, of {c.train.epochs}",
+            "Epoch": f"{choice}, of {c.train.epochs}",
             "Seeds": ", ".join(str(seed) for seed in sorted({o.config.train.seed for o in outcomes})),
             "Scob": __version__,
         }
         early = sum(_before_masks(o) for o in outcomes)
         if early:
-            found["Caution"] = f"in {early} of Scob's runs the chosen epoch lies before masks and contrast begin"
+            facts["Caution"] = f"in {early} of Scob's runs the chosen epoch is before masks and contrast begin"
         if missing:
-            found["Left out of mAP"] = f"{', '.join(missing)} (no known positive or negative)"
-        return found
+            facts["Left out of mAP"] = f"{', '.join(missing)} (no known positive or negative)"
+        return facts
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class ReproductionRequest:
         return self.labs[0]
 
     def used(self, outcomes: Mapping[str, Sequence[VariantRun]]) -> dict[str, str]:
-        """`Lab.used` of every data set (by id), each with its name in front where there are several."""
+        """`Lab.used` of every data set (by id), each labelled with its title if there are several."""
         if len(self.labs) == 1:
             return self.lab.used(outcomes[self.lab.id])
         return {
@@ -232,7 +232,7 @@ class ReproductionRequest:
 
 
 def _before_masks(outcome: VariantRun) -> bool:
-    """Whether a run of Scob ended up with an epoch of its initial phase, in which L_class is all there is."""
+    """Whether a run of Scob chose an epoch of its initial phase, which has only L_class."""
     s = outcome.config.scob
     initial = s.init_epochs if s.optimisation == "em" and s.contrast != "none" else 0
     return outcome.config.method == "scob" and int(outcome.summary["selected_epoch"]) < initial

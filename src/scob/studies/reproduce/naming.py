@@ -14,7 +14,7 @@ from scob.model.load_backbone import EMBEDDED
 
 
 def identify(source: str, format: str = "auto") -> tuple[str, str]:
-    """The data set's id among the paper's (or one of its own), and its name for people."""
+    """The data set's id among the paper's (or one of its own), and its readable name."""
     kind = infer_format(source) if format == "auto" else format
     name = Path(source).name if kind != "scenes" else source
     year = re.search(r"20\d\d", name) or re.search(r"20\d\d", " ".join(p.name for p in Path(source).glob("VOC*")))
@@ -39,7 +39,7 @@ def run_name(data_id: str, base: Config, config: Config) -> str:
 
 
 def labels_name(data_id: str, config: Config) -> str:
-    """The name of the one file of observed labels for a data set and its label settings."""
+    """The name of the file of observed labels for a data set and its label settings."""
     d, s = config.data, config.labels
     drawn = [d.source, d.format, d.train, d.limit, d.difficult, d.skip_bad, s.kind, s.fraction, s.seed]
     return f"{data_id}-{s.kind}-{_digest([*drawn, _digest_of_file(s.file)])}.safetensors"

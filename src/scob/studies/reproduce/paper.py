@@ -99,7 +99,7 @@ class PaperTable(_Printed):
 
 
 class PaperFigure(_Printed):
-    """What the text says about a figure. The paper prints no numbers for its curves, so there are none here."""
+    """What the paper's text claims about a figure. It prints no numbers for its curves, so there are none here."""
 
     label: str
     title: str

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper by name: what it shows, which runs it needs, and how it is made."""
+"""Every table and figure of the paper by name: what it shows, which runs it needs, and how it is produced."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ from scob.training.events import Listener, RunsPlanned, silent
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table or figure: what it shows, how it is made, its runs per data set and seed, and what it needs."""
+    """A table or figure: what it shows, how it is produced, its runs per data set and seed, and what it needs."""
 
     shows: str
     make: Callable[[ReproductionRequest], list[Path]]
@@ -62,7 +62,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "mAP by CAM threshold", curves.fig_gamma, _values("scob.gamma_cam", variants.GAMMAS), takes_several=True
     ),
     "table-contrastive": Reproduction(
-        "image-level contrast and other pre-training, compared with Scob",
+        "Scob against image-level contrast and other pre-training",
         tables.table_contrastive,
         lambda request: list(variants.contrastive_rows(request.backbone_files).values()),
         "a reported split; --backbone-file for the rows of DetCo, SoCo and UP-DETR",
@@ -90,31 +90,29 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     "table-optimisation": Reproduction(
         "EM, joint and two-stage optimisation", tables.table_optimisation, _rows(variants.OPTIMISATION)
     ),
-    "table-speed": Reproduction(
-        "time per image", speed.table_speed, lambda request: list(speed.rows().values()), "nothing"
-    ),
+    "table-speed": Reproduction("time per image", speed.table_speed, lambda request: list(speed.rows().values()), "-"),
     "table-small-objects": Reproduction(
         "AP of ten small classes",
         small_objects.table_small_objects,
-        _rows(variants.ENDS),
+        _rows(variants.ROLE_SCOB_FULL),
         f"a reported split; {SEGMENTATION} unless the data is COCO",
     ),
     "fig-masks": Reproduction(
         "masks of Scob with and without contrast",
         pictures.fig_masks,
         lambda request: [variants.SCOB, variants.WITHOUT_CONTRAST],
-        "nothing",
+        "-",
     ),
     "fig-class-masks": Reproduction(
         "masks by class, of small and co-occurring objects",
         pictures.fig_class_masks,
         lambda request: [variants.SCOB],
-        "nothing",
+        "-",
     ),
     "fig-distribution": Reproduction(
         "predictions for unknown negatives, epoch by epoch",
         distribution.fig_distribution,
-        _rows(variants.ENDS),
+        _rows(variants.ROLE_SCOB_FULL),
         "a fully labelled training split",
     ),
 }
@@ -162,7 +160,7 @@ def settings_for(
     resolved = resolve(tree, "on the command line", methods.section_names())
     if not is_scenes(resolved.data.source) and resolved.model.backbone == EMBEDDED:
         splits_of(resolved.data.source, resolved.data.format)  # report a wrong path first
-        raise UserError("the embedded backbone knows drawings only: name another one for these images with --backbone")
+        raise UserError("the embedded backbone only works for drawings: choose another with --backbone")
     return tree
 
 

@@ -1,4 +1,4 @@
-"""A table of results, and how it is written: as Markdown, CSV and JSON."""
+"""A table of results, written as Markdown, CSV and JSON."""
 
 import json
 import math
@@ -10,8 +10,8 @@ from typing import Any
 
 from scob.files import csv_text, write_atomically
 
-SHARE_TITLE = "share of the distance from ROLE to full labels closed"
-LEAST_DISTANCE = 0.5  # mAP between ROLE and full labels; below this, a share of it means nothing
+SHARE_TITLE = "gap closed (ROLE to full labels)"
+LEAST_GAP = 0.5  # mAP between ROLE and full labels; below this, a share of it means nothing
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def spread(values: Sequence[float]) -> SeedSpread | None:
 
 
 def closed_share(ours: float | None, role: float | None, full: float | None) -> float | None:
-    """How much of the distance from ROLE to full labels is closed, in percent; None if there is hardly any distance."""
-    if ours is None or role is None or full is None or full - role < LEAST_DISTANCE:
+    """How much of the gap from ROLE to full labels is closed, in percent; None if there is hardly any gap."""
+    if ours is None or role is None or full is None or full - role < LEAST_GAP:
         return None
     return 100 * (ours - role) / (full - role)
 

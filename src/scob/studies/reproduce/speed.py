@@ -9,7 +9,7 @@ import torch
 from scob import methods
 from scob.model.network import Network
 from scob.studies.reproduce import variants
-from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
+from scob.studies.reproduce.beside_paper import ClosedGap, MeasuredRow, beside_paper
 from scob.studies.reproduce.lab import ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import Column, PaperNumber, Report, write_report
@@ -24,7 +24,7 @@ def rows() -> dict[str, Variant]:
     structured: dict[str, Variant] = {}
     for name in ("sst", "sarb"):
         if name in known:
-            structured[name] = variants.partial(variants.rival(name, methods.find(name).title))
+            structured[name] = variants.partial(variants.baseline(name, methods.find(name).title))
     return {"role": variants.ROLE, **structured, "scob": variants.SCOB, "full": variants.FULL}
 
 
@@ -61,7 +61,7 @@ def table_speed(request: ReproductionRequest) -> list[Path]:
         f"{_device(device)}, one image of {size} x {size} at a time; medians of one run in which the methods take turns"
     )
     report = beside_paper(
-        "table-speed", paper_table("table-speed"), measured, data=lab.title, distance=ClosedDistance("role"), used=used,
+        "table-speed", paper_table("table-speed"), measured, data=lab.title, gap=ClosedGap("role"), used=used,
         titles={"ratio": "Time per image relative to the baseline"},
     )  # fmt: skip
     return list(write_report(add_paper_ratio(report), request.out))

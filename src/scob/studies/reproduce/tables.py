@@ -8,7 +8,7 @@ from scob import methods
 from scob.errors import UserError
 from scob.model.network import Projector
 from scob.studies.reproduce import variants
-from scob.studies.reproduce.beside_paper import ClosedDistance, MeasuredRow, beside_paper
+from scob.studies.reproduce.beside_paper import ClosedGap, MeasuredRow, beside_paper
 from scob.studies.reproduce.lab import TRUE_MASKS, Lab, ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_table
 from scob.studies.reproduce.report import write_report
@@ -37,7 +37,7 @@ def table_main(request: ReproductionRequest) -> list[Path]:
             try:
                 outcomes = lab.runs(variant)
             except UserError as error:  # one method that cannot be trained here does not spoil the table
-                if key in variants.ENDS:
+                if key in variants.ROLE_SCOB_FULL:
                     raise
                 remarks[key] = f"not run: {error}"
                 continue
@@ -52,7 +52,7 @@ def table_main(request: ReproductionRequest) -> list[Path]:
         measured[key] = MeasuredRow(values[key], names_of_row, remarks.get(key, ""))
     report = beside_paper(
         "table-main", paper, measured,
-        distance=ClosedDistance("role", columns=[lab.id for lab in request.labs]),
+        gap=ClosedGap("role", columns=[lab.id for lab in request.labs]),
         titles={lab.id: lab.title for lab in request.labs}, used={**request.used(finished), "Heads": HEADS},
     )  # fmt: skip
     return list(write_report(report, request.out))
@@ -124,7 +124,7 @@ def _write_table(
     """Write a table about one data set."""
     used = request.lab.used([o for runs in outcomes.values() for o in runs])
     report = beside_paper(
-        name, paper_table(name), measured, data=request.lab.title, distance=ClosedDistance(role), used=used
+        name, paper_table(name), measured, data=request.lab.title, gap=ClosedGap(role), used=used
     )  # fmt: skip
     return list(write_report(report, request.out))
 
@@ -156,7 +156,7 @@ def _write_by_data(
             measured[row] = MeasuredRow(_numbers(runs, columns), names)
             finished.setdefault(lab.id, []).extend(runs)
     report = beside_paper(
-        name, paper_table(name), measured, distance=ClosedDistance(role), titles={"mAP": "mAP"},
+        name, paper_table(name), measured, gap=ClosedGap(role), titles={"mAP": "mAP"},
         used={**request.used(finished), **mask_counts},
     )  # fmt: skip
     return list(write_report(report, request.out))

@@ -31,20 +31,20 @@ def scob(title: str = "Scob", head: str = "smt", **settings: Any) -> Variant:
     return Variant(title, {"method": "scob", "model": {"head": head}, "scob": all_settings})
 
 
-def rival(method: str, title: str, head: str = "cnn", backbone: str = "") -> Variant:
+def baseline(method: str, title: str, head: str = "cnn", backbone: str = "") -> Variant:
     """Another method, with the convolutional head of the paper's baseline unless it has a head of its own."""
     model = {"head": head, **({"backbone": backbone} if backbone else {})}
     return Variant(title, {"method": method, "model": model})
 
 
 SCOB = scob()
-ROLE = rival("role", "Baseline (ROLE)")
+ROLE = baseline("role", "Baseline (ROLE)")
 FULL = Variant("Full labels", {"method": "full", "model": {"head": "smt"}}, "all")
 WITHOUT_CONTRAST = scob("Scob w/o CL", contrast="none")
 
 ABLATION = {
     "cnn": ROLE,
-    "large-cnn": rival("role", "Large CNN", "large-cnn"),
+    "large-cnn": baseline("role", "Large CNN", "large-cnn"),
     "smt": WITHOUT_CONTRAST,
     "cnn-ipt": scob("CNN, IPT", "cnn", guidance="none"),
     "smt-nocam-random": scob("SMT, random", guidance="none", contrast="random"),
@@ -70,8 +70,8 @@ OPTIMISATION = {
 }
 METRICS = {"role": ROLE, "scob": SCOB, "scob-partial": partial(SCOB), "full": FULL}
 CAMS = {"scob-without-contrast": WITHOUT_CONTRAST, "scob": SCOB, "role": ROLE, "full": FULL}
-# ROLE and full labels are the ends of the distance that Scob closes.
-ENDS = {"role": ROLE, "scob": SCOB, "full": FULL}
+# Scob closes part of the gap from ROLE to full labels.
+ROLE_SCOB_FULL = {"role": ROLE, "scob": SCOB, "full": FULL}
 
 
 def paper_id(method: str) -> str:
@@ -85,7 +85,7 @@ def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, 
     for name in methods:
         if name == "full":
             continue
-        single = SCOB if name == "scob" else rival(name, titles.get(name, name))
+        single = SCOB if name == "scob" else baseline(name, titles.get(name, name))
         # The paper has these methods with a tenth of the labels; their rows with one positive are ours.
         row = paper_id(name)
         tenth = row in ("ssgrl", "gcn-ml", "kggr", "curriculum", "partial-bce", "sst", "sarb")
@@ -97,7 +97,7 @@ def main_rows(methods: tuple[str, ...], titles: Mapping[str, str]) -> dict[str, 
 def contrastive_rows(backbone_files: Mapping[str, str]) -> dict[str, Variant]:
     """Tab. 4; a row of other pre-training only if its weights are given."""
     given = {
-        key: rival("role", title, backbone=backbone_files[key])
+        key: baseline("role", title, backbone=backbone_files[key])
         for key, title in PRETRAINED.items()
         if key in backbone_files
     }
