@@ -79,7 +79,7 @@ def run_small(
     configure: Callable[..., Any], scenes_of: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
     """`run_small("scob.tau=1")`: trains with those changes, once for each set of them; returns the run folder."""
-    from scob.training.train import Shared, train
+    from scob.training.train import SharedParts, train
 
     done: dict[Words, Path] = {}
 
@@ -88,7 +88,7 @@ def run_small(
             return done[words]
         config = configure(*words)
         folder = tmp_path_factory.mktemp("run") / "run"
-        train(config, folder, shared=Shared(scenes_of(config)))
+        train(config, folder, shared=SharedParts(scenes_of(config)))
         return done.setdefault(words, folder)
 
     return run

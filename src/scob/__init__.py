@@ -19,50 +19,50 @@ if TYPE_CHECKING:
     from scob.data.readers import open_split as open_split
     from scob.errors import UserError as UserError
     from scob.inference.class_maps import MapSettings as MapSettings
-    from scob.inference.evaluate import Reading as Reading
+    from scob.inference.evaluate import DataOptions as DataOptions
     from scob.inference.evaluate import evaluate as evaluate
     from scob.inference.explain import ExplanationFiles as ExplanationFiles
     from scob.inference.explain import explain as explain
-    from scob.inference.model import Running as Running
+    from scob.inference.model import InferenceOptions as InferenceOptions
     from scob.inference.model import Scob as Scob
-    from scob.inference.onnx.export import Comparison as Comparison
+    from scob.inference.onnx.export import ExportCheck as ExportCheck
     from scob.inference.onnx.export import export as export
     from scob.inference.predict import predict as predict
-    from scob.inference.predictions import Naming as Naming
-    from scob.inference.scoring import Scoring as Scoring
+    from scob.inference.predictions import NamingRule as NamingRule
+    from scob.inference.scoring import ScoringOptions as ScoringOptions
     from scob.inference.thresholds import thresholds as thresholds
     from scob.labels import Labels as Labels
     from scob.recovery.reviewed import import_reviewed as import_reviewed
-    from scob.recovery.suggest import Selection as Selection
+    from scob.recovery.suggest import SuggestionLimits as SuggestionLimits
     from scob.recovery.suggest import recover as recover
     from scob.recovery.web.server import serve as serve
     from scob.studies.compare import compare as compare
     from scob.studies.demo import demo as demo
     from scob.studies.reproduce.registry import reproduce as reproduce
-    from scob.training.continuation import continuing as continuing
+    from scob.training.continuation import config_from_model as config_from_model
     from scob.training.finished_run import FinishedRun as FinishedRun
     from scob.training.prepare import prepare as prepare
-    from scob.training.train import Shared as Shared
+    from scob.training.train import SharedParts as SharedParts
     from scob.training.train import train as train
 
 _HOME = {
-    "Comparison": "scob.inference.onnx.export",
+    "ExportCheck": "scob.inference.onnx.export",
     "Config": "scob.config",
     "ExplanationFiles": "scob.inference.explain",
     "FinishedRun": "scob.training.finished_run",
     "Labels": "scob.labels",
     "MapSettings": "scob.inference.class_maps",
-    "Naming": "scob.inference.predictions",
-    "Reading": "scob.inference.evaluate",
-    "Running": "scob.inference.model",
+    "NamingRule": "scob.inference.predictions",
+    "DataOptions": "scob.inference.evaluate",
+    "InferenceOptions": "scob.inference.model",
     "Scob": "scob.inference.model",
-    "Scoring": "scob.inference.scoring",
-    "Selection": "scob.recovery.suggest",
-    "Shared": "scob.training.train",
+    "ScoringOptions": "scob.inference.scoring",
+    "SuggestionLimits": "scob.recovery.suggest",
+    "SharedParts": "scob.training.train",
     "UserError": "scob.errors",
     "check": "scob.data.describe",
     "compare": "scob.studies.compare",
-    "continuing": "scob.training.continuation",
+    "config_from_model": "scob.training.continuation",
     "demo": "scob.studies.demo",
     "describe": "scob.data.describe",
     "download": "scob.data.download",

@@ -20,7 +20,7 @@ from scob.training import checkpoint
 from scob.training.events import Event, StepLogged
 from scob.training.loop import Training
 from scob.training.run_folder import RunFolder
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.runs import same, trained_weights
 from support.struck import ENVIRONMENT, SCOB, bytes_lost
 
@@ -53,14 +53,14 @@ def test_a_disk_that_fills_leaves_the_last_checkpoint(
 
     with faults.inject("disk full while saving") as fault:
         with pytest.raises(UserError, match=r"cannot write .*: No space left on device"):
-            train(config, run, shared=Shared(data), listen=fill)
+            train(config, run, shared=SharedParts(data), listen=fill)
         kept = checkpoint.latest_checkpoint(run / "checkpoints")
         assert kept is not None
         assert kept.progress.step == 8
         assert kept.complaints == ()
         assert not list((run / "checkpoints").glob(".*"))
         (small_disk / "ballast").unlink()
-        train(config, run, resume=True, shared=Shared(data))
+        train(config, run, resume=True, shared=SharedParts(data))
         fault.lost = bytes_lost(run_small(SAVING), run)
         assert fault.lost == 0
 
@@ -91,10 +91,10 @@ def test_a_folder_that_cannot_be_written_is_named(
     with faults.inject("unwritable folder"):
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(UserError, match="cannot write the run folder"):
-            train(config, tmp_path / "file" / "run", shared=Shared(scenes_of(config)))
+            train(config, tmp_path / "file" / "run", shared=SharedParts(scenes_of(config)))
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
         with pytest.raises(UserError, match=r"cannot write the run folder .*: Read-only file system"):
-            train(config, small_disk / "run", shared=Shared(scenes_of(config)))
+            train(config, small_disk / "run", shared=SharedParts(scenes_of(config)))
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_a_second_run_on_a_folder_is_refused(configure: Any, scenes_of: Any, tmp
         RunFolder(tmp_path / "run").locked(),
         pytest.raises(UserError, match="another process is writing to"),
     ):
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
 
 
 @pytest.mark.parametrize("jump", [-1e9, 1e9])
@@ -145,7 +145,7 @@ def test_a_clock_that_jumps_changes_nothing(
 
     monkeypatch.setattr(time, "time", jumping)
     with faults.inject("clock jumps by 30 years") as fault:
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
         fault.lost = bytes_lost(run_small(SAVING), tmp_path / "run")
         assert told > 20
         assert fault.lost == 0
@@ -174,7 +174,7 @@ def test_a_batch_too_large_for_memory_says_which_fits(
         faults.inject("out of memory (CPU)"),
         pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits \(tried here\)"),
     ):
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Hungry)
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), loop=Hungry)
 
 
 @pytest.mark.gpu
@@ -194,7 +194,7 @@ def test_a_batch_too_large_for_a_gpu_says_which_fits(configure: Any, scenes_of: 
 
     config = configure("train.device=cuda")
     with pytest.raises(UserError, match=r"does not fit into the GPU; train\.batch=2 fits \(tried here\)"):
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=Large)
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), loop=Large)
 
 
 def test_a_killed_decoding_worker_is_reported_and_the_run_can_be_resumed(
@@ -250,6 +250,6 @@ def test_a_feature_that_is_not_a_number_stops_the_run_and_names_the_image(
         faults.inject("NaN in a feature"),
         pytest.raises(UserError, match=r"not finite at step 1 .*features of .* are not finite for 8 of 8 images, \S"),
     ):
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert not (tmp_path / "run" / "summary.json").exists()
     assert not checkpoint.list_checkpoints(tmp_path / "run" / "checkpoints")

@@ -10,11 +10,11 @@ import torch
 
 from scob.errors import UserError
 from scob.training import checkpoint
-from scob.training.continuation import continuing
+from scob.training.continuation import config_from_model
 from scob.training.events import CheckpointDamaged, Event
 from scob.training.loop import Training
 from scob.training.resume import resume_config
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.interrupted import SAVING, Broken, broken_at
 from support.struck import bytes_lost
 
@@ -36,7 +36,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
             if isinstance(event, CheckpointDamaged):
                 complaints.append(event.message)
 
-        train(config, run, resume=True, shared=Shared(data), listen=listen)
+        train(config, run, resume=True, shared=SharedParts(data), listen=listen)
         assert len(complaints) == 1
         assert newest.name in str(complaints[0])
         fault.lost = bytes_lost(run_small(SAVING), run)
@@ -52,13 +52,13 @@ def test_a_finished_run_can_be_extended_and_killed_on_the_way(
         shutil.copytree(run_small(SAVING), run)
     longer = resume_config(whole, [], "epochs=6")
     data = scenes_of(config)
-    assert train(longer, whole, resume=True, shared=Shared(data)).summary["epochs"] == 6
+    assert train(longer, whole, resume=True, shared=SharedParts(data)).summary["epochs"] == 6
     with pytest.raises(Broken):
-        train(longer, struck, resume=True, shared=Shared(data), listen=broken_at(26))
+        train(longer, struck, resume=True, shared=SharedParts(data), listen=broken_at(26))
     assert not (struck / "summary.json").exists()
-    train(resume_config(struck), struck, resume=True, shared=Shared(data))
+    train(resume_config(struck), struck, resume=True, shared=SharedParts(data))
     assert bytes_lost(whole, struck) == 0
-    again = train(longer, whole, resume=True, shared=Shared(data))
+    again = train(longer, whole, resume=True, shared=SharedParts(data))
     assert again.summary == json.loads((whole / "summary.json").read_text())
 
 
@@ -69,7 +69,7 @@ def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
     words = ("train.holdout=0.25", "train.checkpoint_steps=4", "train.epochs=3")
     config = configure(*words)
     data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
-    train(config, whole, shared=Shared(data))
+    train(config, whole, shared=SharedParts(data))
 
     class Falls(Training):
         def _remove_bests(self) -> None:
@@ -78,10 +78,10 @@ def test_weights_of_a_best_epoch_that_did_not_last_do_not_come_back(
                 raise Broken
 
     try:
-        train(config, run, shared=Shared(data), loop=Falls)
+        train(config, run, shared=SharedParts(data), loop=Falls)
     except Broken:
         (run / "best-000001.safetensors").write_bytes(b"not what the checkpoint knows")
-        train(config, run, resume=True, shared=Shared(data))
+        train(config, run, resume=True, shared=SharedParts(data))
     assert bytes_lost(whole, run) == 0
 
 
@@ -90,13 +90,13 @@ def test_a_run_that_continues_from_a_model_is_resumed_as_it_began(
 ) -> None:
     """The run breaks before its first checkpoint is due: resuming must not start from new weights."""
     before, whole, run = run_small(), tmp_path / "whole", tmp_path / "run"
-    config = continuing(configure("train.seed=7"), before, tmp_path, ["train.epochs=1"])
+    config = config_from_model(configure("train.seed=7"), before, tmp_path, ["train.epochs=1"])
     data = scenes_of(config)
 
-    train(config, whole, shared=Shared(data), init=before)
+    train(config, whole, shared=SharedParts(data), init=before)
     with pytest.raises(Broken):
-        train(config, run, shared=Shared(data), init=before, listen=broken_at(2))
-    train(resume_config(run), run, resume=True, shared=Shared(data))
+        train(config, run, shared=SharedParts(data), init=before, listen=broken_at(2))
+    train(resume_config(run), run, resume=True, shared=SharedParts(data))
     assert bytes_lost(whole, run) == 0
 
 
@@ -104,14 +104,14 @@ def test_a_log_that_was_cut_is_reported(begun: Any) -> None:
     config, data, run = begun
     (run / "metrics.jsonl").write_text("")
     with pytest.raises(UserError, match=r"metrics\.jsonl has 0 bytes, but had"):
-        train(config, run, resume=True, shared=Shared(data))
+        train(config, run, resume=True, shared=SharedParts(data))
 
 
 def test_unfinished_files_of_a_killed_process_are_removed(begun: Any) -> None:
     config, data, run = begun
     left = run / "checkpoints" / ".step-000000012.safetensors.4711.part"
     left.write_bytes(b"half")
-    train(config, run, resume=True, shared=Shared(data))
+    train(config, run, resume=True, shared=SharedParts(data))
     assert not left.exists()
 
 
@@ -123,8 +123,8 @@ def test_a_deterministic_run_continues_with_the_same_bits_on_a_gpu(
 ) -> None:
     config = configure(SAVING, "train.device=cuda", "train.deterministic=true", step)
     data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
-    train(config, whole, shared=Shared(data))
+    train(config, whole, shared=SharedParts(data))
     with pytest.raises(Broken):
-        train(config, run, shared=Shared(data), listen=broken_at(11))
-    train(config, run, resume=True, shared=Shared(data))
+        train(config, run, shared=SharedParts(data), listen=broken_at(11))
+    train(config, run, resume=True, shared=SharedParts(data))
     assert bytes_lost(whole, run) == 0

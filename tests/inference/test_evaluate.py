@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from scob.data.readers import open_split
 from scob.errors import UserError
 from scob.inference.evaluate import evaluate
-from scob.inference.scoring import Scoring
+from scob.inference.scoring import ScoringOptions
 from scob.parallel import Processes
 from scob.training.scoring import row_batches
 
@@ -33,7 +33,9 @@ def run(run_small):
 def test_a_run_is_measured_as_it_measured_itself(run, tmp_path):
     summary = json.loads((run / "summary.json").read_text())
     seen = []
-    found = evaluate(run, out=tmp_path, processes=Processes(), scoring=Scoring(progress=lambda *n: seen.append(n)))
+    found = evaluate(
+        run, out=tmp_path, processes=Processes(), scoring=ScoringOptions(progress=lambda *n: seen.append(n))
+    )
     assert found.to_json() == summary["evaluation"]
     assert found.images == 20 and seen[-1] == (20, 20)
     assert all((tmp_path / name).stat().st_size > 100 for name in FILES)

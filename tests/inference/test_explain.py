@@ -10,7 +10,7 @@ from PIL import Image
 from scob.errors import UserError
 from scob.inference.class_maps import MapSettings
 from scob.inference.explain import ExplanationFiles, explain
-from scob.inference.model import Running, Scob
+from scob.inference.model import InferenceOptions, Scob
 from support.small_model import Small
 
 
@@ -22,7 +22,7 @@ def test_overlays_and_masks_have_the_image_size(small: Small, tmp_path: Path, ma
     bad.write_bytes(b"")
     counts = explain(
         small.run, [wide, bad], tmp_path / "out", ["tree", "car"],
-        files=ExplanationFiles(masks), running=Running(device="cpu"),
+        files=ExplanationFiles(masks), running=InferenceOptions(device="cpu"),
     )  # fmt: skip
     assert counts == {"images": 2, "explained": 2, "broken": 1, "skipped": 0}
     tree, car, broken = json.loads((tmp_path / "out" / "explanations.json").read_text())

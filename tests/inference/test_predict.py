@@ -11,9 +11,9 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from scob.inference.model import Running, Scob
+from scob.inference.model import InferenceOptions, Scob
 from scob.inference.predict import predict, predict_images, share_of
-from scob.inference.predictions import Naming
+from scob.inference.predictions import NamingRule
 from support.small_model import Small
 
 
@@ -38,7 +38,9 @@ def test_every_format_has_the_same_rows_and_a_broken_image_is_a_row(small: Small
     bad.write_bytes(b"no picture")
     files = [small.files[0], bad, small.files[1]]
     out = tmp_path / "out" / f"found.{format}"
-    counts = predict(small.run, files, out, format, Naming(topk=2), include_scores=True, running=Running(2, "cpu"))
+    counts = predict(
+        small.run, files, out, format, NamingRule(topk=2), include_scores=True, running=InferenceOptions(2, "cpu")
+    )
     assert counts["images"] == 3 and counts["broken"] == 1
     found = rows(out, format)
     assert [r["image"] for r in found] == [str(f) for f in files]

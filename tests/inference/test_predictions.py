@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scob.errors import UserError
-from scob.inference.predictions import Naming, Prediction, PredictionFile, decide
+from scob.inference.predictions import NamingRule, Prediction, PredictionFile, decide
 
 CLASSES = ("cat", "dog", "a;b")
 
@@ -14,14 +14,14 @@ CLASSES = ("cat", "dog", "a;b")
 def test_classes_are_named_by_their_own_thresholds_or_one_or_the_best_k() -> None:
     scores, limits = np.array([0.4, 0.9, 0.6], np.float32), np.array([0.3, 0.95, 0.5], np.float32)
     assert decide("i", scores, CLASSES, limits).labels == ("a;b", "cat")
-    assert decide("i", scores, CLASSES, limits, Naming(threshold=0.6)).labels == ("dog", "a;b")
-    assert decide("i", scores, CLASSES, limits, Naming(topk=1)).labels == ("dog",)
-    assert decide("i", scores, CLASSES, limits, Naming(topk=2, threshold=0.7)).labels == ("dog",)
+    assert decide("i", scores, CLASSES, limits, NamingRule(threshold=0.6)).labels == ("dog", "a;b")
+    assert decide("i", scores, CLASSES, limits, NamingRule(topk=1)).labels == ("dog",)
+    assert decide("i", scores, CLASSES, limits, NamingRule(topk=2, threshold=0.7)).labels == ("dog",)
 
 
 def test_fewer_than_one_class_cannot_be_asked_for() -> None:
     with pytest.raises(UserError, match="--topk must be at least 1, not 0"):
-        Naming(topk=0)
+        NamingRule(topk=0)
 
 
 def test_an_unknown_format_and_parquet_without_a_file_are_refused() -> None:

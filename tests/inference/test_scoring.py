@@ -6,7 +6,7 @@ import pytest
 from scob.data.readers import open_split
 from scob.data.split import Split
 from scob.inference.model import Scob
-from scob.inference.scoring import Scoring, score_over_processes, score_split, score_together
+from scob.inference.scoring import ScoringOptions, score_over_processes, score_split, score_together
 from support.small_model import Small
 
 
@@ -49,8 +49,8 @@ def test_several_models_share_the_decoding(model: Scob, split: Split) -> None:
 
 def test_the_route_of_evaluate_gives_the_same_scores(model: Scob, split: Split) -> None:
     heard: list[tuple[int, int]] = []
-    scoring = Scoring(batch=8, progress=lambda *counts: heard.append(counts))
+    scoring = ScoringOptions(batch=8, progress=lambda *counts: heard.append(counts))
     scores = score_over_processes(model.network, model.card, split, scoring).numpy()
     assert np.allclose(scores, score_split(model, split, 8), atol=1e-5) and heard[-1] == (20, 20)
-    mirrored = score_over_processes(model.network, model.card, split, Scoring(batch=8, mirror=True)).numpy()
+    mirrored = score_over_processes(model.network, model.card, split, ScoringOptions(batch=8, mirror=True)).numpy()
     assert not np.allclose(mirrored, scores, atol=1e-5)

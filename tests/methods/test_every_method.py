@@ -13,7 +13,7 @@ from scob.methods import LossMethod
 from scob.training.loop import Training
 from scob.training.model_folder import load_network
 from scob.training.stopping import Interrupted
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.runs import batches_of
 
 OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li")
@@ -104,8 +104,8 @@ def test_what_a_method_remembers_survives_a_resume(
     uninterrupted = run_small(*words)
     config = configure(*words)
     with pytest.raises(Interrupted):
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), loop=StopAfter)
-    train(config, tmp_path / "run", resume=True, shared=Shared(scenes_of(config)))
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), loop=StopAfter)
+    train(config, tmp_path / "run", resume=True, shared=SharedParts(scenes_of(config)))
     model = Path("model") / "model.safetensors"
     assert (uninterrupted / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
 

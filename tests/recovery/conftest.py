@@ -11,9 +11,9 @@ from PIL import Image, ImageDraw, ImageFilter
 from playwright.sync_api import BrowserContext, Page
 from pycocotools import mask as coco
 
-from scob.inference.model import Running
+from scob.inference.model import InferenceOptions
 from scob.recovery.exchange import FORMATS
-from scob.recovery.suggest import Selection, recover
+from scob.recovery.suggest import SuggestionLimits, recover
 from scob.recovery.web.app import create_app
 from support.review_page import open_page
 from support.review_process import KITE, ReviewProcess, chromium, chromium_path
@@ -147,5 +147,11 @@ def page(context: BrowserContext, review: ReviewProcess) -> Page:
 def recovered(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """25 suggestions for the small run's own images, in every format. Not to be written to."""
     folder = tmp_path_factory.mktemp("recovered")
-    recover(small.run, out=folder, formats=FORMATS, selection=Selection(0.3, 25), running=Running(device="cpu"))
+    recover(
+        small.run,
+        out=folder,
+        formats=FORMATS,
+        selection=SuggestionLimits(0.3, 25),
+        running=InferenceOptions(device="cpu"),
+    )
     return folder

@@ -13,7 +13,7 @@ from scob.data.readers import infer_format, open_split
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.recovery.reviewed import Imported, import_reviewed
-from scob.recovery.suggest import Selection, recover
+from scob.recovery.suggest import SuggestionLimits, recover
 from scob.recovery.suggestion import read_queue
 from scob.training.run_data import load_data
 from scob.training.train import train
@@ -36,7 +36,9 @@ def test_reviewed_labels_come_back_and_the_next_training_uses_them(
     before = Labels.load(own_run / "labels.safetensors")
     assert (drawn.values != before.values).sum() == 2
     assert train(config, tmp_path / "again").summary["labels"]["fingerprint"] == made.fingerprint
-    again = recover(tmp_path / "again", out=tmp_path / "second", selection=Selection(0.0), masks=False, running=CPU)
+    again = recover(
+        tmp_path / "again", out=tmp_path / "second", selection=SuggestionLimits(0.0), masks=False, running=CPU
+    )
     decided = {(s.image, s.label) for s in (first, second)}
     assert not decided & {(s.image, s.label) for s in again.suggestions}
 
@@ -52,7 +54,7 @@ def test_decisions_about_new_images_become_a_table_that_trains(small: Small, tmp
         shutil.copy(file, tmp_path / "more" / file.name)
     run = tmp_path / "runs" / "photos"
     ready = train_on(tmp_path / "photos", small, run)
-    found = recover(run, [tmp_path / "more"], selection=Selection(0.0, 4), masks=False, running=CPU)
+    found = recover(run, [tmp_path / "more"], selection=SuggestionLimits(0.0, 4), masks=False, running=CPU)
     (found.folder / "decisions.jsonl").write_text("".join(
         json.dumps({"image": s.image, "class": s.label, "decision": answer}) + "\n"
         for s, answer in zip(found.suggestions, ("accept", "reject", "reject", "skip"), strict=True)
@@ -83,7 +85,9 @@ def decide(small: Small, tmp_path: Path) -> Any:
     train_on(photos, small, tmp_path / "runs/photos")
 
     def one_more(images: Path, out: Path | None = None) -> Imported:
-        found = recover(tmp_path / "runs/photos", [images], selection=Selection(0.0, 1), masks=False, running=CPU)
+        found = recover(
+            tmp_path / "runs/photos", [images], selection=SuggestionLimits(0.0, 1), masks=False, running=CPU
+        )
         with (tmp_path / "decided.csv").open("a", encoding="utf-8", errors="surrogateescape") as file:
             file.write("" if file.tell() else "image,label,state\n")
             file.write(f"{found.suggestions[0].image},{found.suggestions[0].label},-1\n")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scob.errors import UserError
-from scob.recovery.suggest import Selection, confidence_of, rank, recover
+from scob.recovery.suggest import SuggestionLimits, confidence_of, rank, recover
 from scob.recovery.suggestion import read_queue
 from scob.training.events import Note
 from scob.training.run_data import load_data
@@ -31,7 +31,7 @@ def test_confidence_is_the_score_if_there_is_no_estimate() -> None:
 @pytest.mark.parametrize("minimum", [-0.1, 1.5])
 def test_a_minimum_outside_0_to_1_is_refused(minimum: float) -> None:
     with pytest.raises(UserError, match=f"--min must be between 0 and 1, not {minimum}"):
-        Selection(minimum)
+        SuggestionLimits(minimum)
 
 
 def test_new_images_get_suggestions_and_broken_ones_are_counted(small: Small, tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_new_images_get_suggestions_and_broken_ones_are_counted(small: Small, tm
         (photos / file.name).write_bytes(file.read_bytes())
     (photos / "notes.txt").write_text("x")
     (photos / "bad.png").write_bytes(b"x")
-    found = recover(small.run, [photos], tmp_path / "out", selection=Selection(0.0, 6), running=CPU)
+    found = recover(small.run, [photos], tmp_path / "out", selection=SuggestionLimits(0.0, 6), running=CPU)
     assert found.images == 4 and found.skipped == 2 and len(found.suggestions) == 6
     assert any(s.nearest for s in found.suggestions)  # from the run's own images
-    bare = recover(small.run / "model", [photos], tmp_path / "bare", selection=Selection(0.0, 6), running=CPU)
+    bare = recover(small.run / "model", [photos], tmp_path / "bare", selection=SuggestionLimits(0.0, 6), running=CPU)
     assert [s.to_json()["class"] for s in bare.suggestions] == [s.label for s in found.suggestions]
     assert not any(s.nearest for s in bare.suggestions)
     assert len(read_queue(tmp_path / "out").suggestions) == 6
@@ -66,7 +66,7 @@ def test_a_photograph_that_came_later_is_left_out_and_counted(small: Small, tmp_
     run = tmp_path / "run"
     ready = train_on(photos, small, run)
     shutil.copy(small.files[0], next(photos.iterdir()) / "new.png")
-    found = recover(run, selection=Selection(0.0, 3), masks=False, running=CPU)
+    found = recover(run, selection=SuggestionLimits(0.0, 3), masks=False, running=CPU)
     assert found.images == 24 and found.skipped == 1
     events = []
     config = ready.config.model_copy(deep=True)

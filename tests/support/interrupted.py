@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scob.training.events import Event, StepLogged
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 
 SAVING = "train.checkpoint_steps=4"
 
@@ -31,5 +31,5 @@ def begun(configure: Any, scenes_of: Any, tmp_path: Path) -> tuple[Any, Any, Pat
     config = configure(SAVING)
     data, run = scenes_of(config), tmp_path / "run"
     with pytest.raises(Broken):
-        train(config, run, shared=Shared(data), listen=broken_at(11))
+        train(config, run, shared=SharedParts(data), listen=broken_at(11))
     return config, data, run

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from scob.inference.model import Running
+from scob.inference.model import InferenceOptions
 from scob.training.prepare import Prepared, prepare
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.small_model import Small
 
-CPU = Running(device="cpu")
+CPU = InferenceOptions(device="cpu")
 
 
 def train_on(photos: Path, small: Small, run: Path) -> Prepared:
     """A run of one epoch on a folder of photographs."""
     words = ("train.epochs=1", "data.workers=0", "model.layers=1", "scob.init_epochs=0")
     ready = prepare(photos, backbone=str(small.backbone), device="cpu", estimate=False, overrides=words)
-    train(ready.config, run, shared=Shared(ready.data))
+    train(ready.config, run, shared=SharedParts(ready.data))
     return ready

@@ -13,16 +13,16 @@ from scob.errors import UserError
 from scob.inference.model import Scob
 from scob.parallel import Processes
 from scob.training.build import build
-from scob.training.continuation import continuing, initialise
+from scob.training.continuation import config_from_model, initialise
 from scob.training.events import ContinuedFrom
 from scob.training.prepare import prepare
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.own_images import picture, prepared
 from support.small_model import Small
 
 
 def test_settings_may_continue_from_a_model_too(small: Small, tmp_path: Path) -> None:
-    config = continuing(resolve({"model": {"width": 512}}), small.run, tmp_path / "next", ["train.epochs=3"])
+    config = config_from_model(resolve({"model": {"width": 512}}), small.run, tmp_path / "next", ["train.epochs=3"])
     assert config.model.width == 32 and config.data.size == 64 and config.train.epochs == 3
     assert (tmp_path / "next" / "init-backbone" / "config.json").exists()
 
@@ -54,7 +54,7 @@ def test_weights_that_fit_but_mean_something_else_are_refused(small: Small, tmp_
     ready = prepared(small.photos, small, "model.feedforward=32", "train.epochs=1", estimate=False)
     assert ready.config.model.norm == "pre"
     with pytest.raises(UserError, match=r"built with model\.norm=post, but these settings say pre"):
-        train(ready.config, tmp_path / "run", shared=Shared(ready.data), init=small.run)
+        train(ready.config, tmp_path / "run", shared=SharedParts(ready.data), init=small.run)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
@@ -66,7 +66,7 @@ def test_python_continues_from_a_model_as_the_command_does(small: Small, tmp_pat
     ready = prepare(small.photos, init=small.run, out=tmp_path / "run", device="cpu", overrides=words, estimate=False)
     events: list[object] = []
     train(
-        ready.config, tmp_path / "run", shared=Shared(ready.data), init=ready.init,
+        ready.config, tmp_path / "run", shared=SharedParts(ready.data), init=ready.init,
         listen=events.append,
     )  # fmt: skip
     before, after = (
@@ -81,5 +81,5 @@ def test_what_cannot_be_continued_from_leaves_no_run_behind(
 ) -> None:
     before, config = run_small(), configure("model.feedforward=48")
     with pytest.raises(UserError, match="a different head from that of the model"):
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)), init=before)
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), init=before)
     assert not (tmp_path / "run" / "config.yaml").exists()

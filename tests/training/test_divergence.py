@@ -9,14 +9,14 @@ import torch
 from scob.errors import UserError
 from scob.training.checkpoint import Progress, latest_checkpoint, save_checkpoint
 from scob.training.divergence import cause, check_finite
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.runs import batches_of
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
     config = configure("train.lr_smt=1e30", "train.warmup=0", "train.checkpoint_steps=1")
     with pytest.raises(UserError, match=r"not finite at step \d+ \(.*class=.*last good checkpoint") as caught:
-        train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert "nan" in str(caught.value) or "inf" in str(caught.value)
     assert not (tmp_path / "run" / "summary.json").exists()
     kept = latest_checkpoint(tmp_path / "run" / "checkpoints")

@@ -15,13 +15,13 @@ from scob.training.events import (
     StepLogged,
     silent,
 )
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 
 
 def test_a_run_reports_what_it_does_in_order(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
     config = configure("train.epochs=1", "data.evaluate=val", "train.feature_cache=host", "train.log_every=2")
     events: list[Event] = []
-    train(config, tmp_path / "run", shared=Shared(scenes_of(config)), listen=events.append)
+    train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), listen=events.append)
     kinds = [Calibrating, CachingFeatures, CachingFeatures, Started, StepLogged, StepLogged, EpochMeasured]
     assert [type(event) for event in events] == kinds
     assert events[0] == Calibrating(40) and events[1] == CachingFeatures("train", 40) and events[3] == Started(0, 5)

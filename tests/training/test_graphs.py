@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.runs import trained_weights
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
@@ -23,7 +23,7 @@ def test_a_graphed_run_is_the_plain_run(configure: Any, scenes_of: Any, tmp_path
     )  # fmt: skip
     for compiled in ("false", "true"):
         config = configure(*words, f"train.compile={compiled}")
-        train(config, tmp_path / compiled, shared=Shared(scenes_of(config)))
+        train(config, tmp_path / compiled, shared=SharedParts(scenes_of(config)))
     plain, graphed = (trained_weights(tmp_path / c) for c in ("false", "true"))
     for name, value in plain.items():
         assert torch.allclose(value, graphed[name], rtol=1e-2, atol=1e-3), name

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from scob.errors import UserError
-from scob.inference.model import Running, Scob
-from scob.recovery.suggest import Selection, recover
+from scob.inference.model import InferenceOptions, Scob
+from scob.recovery.suggest import SuggestionLimits, recover
 from scob.training import run_data
 from scob.training.prepare import prepare
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.own_images import picture, prepared
 from support.small_model import Small, scob
 
@@ -20,12 +20,12 @@ def test_a_folder_of_photographs_trains_predicts_and_recovers(small: Small, tmp_
     ready = prepared(small.photos, small, "train.epochs=1")
     assert ready.images == 24 and ready.config.data.size == 64 and ready.config.labels.k == 1.5
     assert "guess" in ready.k_reason and ready.seconds > 0
-    finished = train(ready.config, tmp_path / "run", shared=Shared(ready.data))
+    finished = train(ready.config, tmp_path / "run", shared=SharedParts(ready.data))
     assert finished.summary["k"] == 1.5
     model = Scob.from_pretrained(tmp_path / "run", "cpu")
     assert model.predict(small.files[0], topk=1)[0].labels[0] in model.classes
-    cpu = Running(device="cpu")
-    assert recover(tmp_path / "run", selection=Selection(0.0, 3), masks=False, running=cpu).suggestions
+    cpu = InferenceOptions(device="cpu")
+    assert recover(tmp_path / "run", selection=SuggestionLimits(0.0, 3), masks=False, running=cpu).suggestions
 
 
 def test_files_that_are_not_images_are_counted_and_broken_ones_skipped(small: Small, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_class_with_one_image_is_named_and_trained_with(small: Small, tmp_path
         picture(tmp_path / "photos" / name)
     ready = prepared(tmp_path / "photos", small, "train.epochs=2", "train.holdout=0.3")
     assert ready.single_image_classes == ("dog",)
-    assert train(ready.config, tmp_path / "run", shared=Shared(ready.data)).summary["classes"] == ["cat", "dog"]
+    assert train(ready.config, tmp_path / "run", shared=SharedParts(ready.data)).summary["classes"] == ["cat", "dog"]
 
 
 def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_five_thousand_classes_train_and_predict(small: Small, tmp_path: Path) -
     (tmp_path / "labels.csv").write_text("\n".join(["image,label,state", *rows]))
     ready = prepared(tmp_path / "labels.csv", small, "train.epochs=2", "train.batch=2", "model.projection=512")
     assert ready.classes == 5000 and ready.config.scob.capacity == 26
-    train(ready.config, tmp_path / "run", shared=Shared(ready.data))
+    train(ready.config, tmp_path / "run", shared=SharedParts(ready.data))
     predictions = Scob.from_pretrained(tmp_path / "run", "cpu").predict(tmp_path / "one.png", topk=3)
     assert len(predictions[0].labels) == 3
 
@@ -91,7 +91,7 @@ def test_a_validation_table_is_reported_and_gives_k(small: Small, tmp_path: Path
     ready = prepared(tmp_path / "photos", small, "train.epochs=1", val=table, estimate=False)
     assert ready.config.labels.k == 2.0 and "validation" in ready.k_reason
     assert (ready.data.evaluate.labels.values != 0).all()
-    finished = train(ready.config, tmp_path / "run", shared=Shared(ready.data))
+    finished = train(ready.config, tmp_path / "run", shared=SharedParts(ready.data))
     assert finished.summary["evaluate_images"] == 6
     with pytest.raises(UserError, match="--val"):
         prepared(tmp_path / "photos", small, val=tmp_path / "photos", estimate=False)

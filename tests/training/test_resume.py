@@ -9,7 +9,7 @@ import pytest
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.training.resume import differences, resume_config
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.struck import records
 
 
@@ -20,7 +20,7 @@ def test_changed_settings_are_refused_with_the_difference(begun: Any) -> None:
     changed = config.model_copy(deep=True)
     changed.train.batch = 4
     with pytest.raises(UserError, match=r"train\.batch: 8 -> 4"):
-        train(changed, run, resume=True, shared=Shared(data))
+        train(changed, run, resume=True, shared=SharedParts(data))
     assert resume_config(run, ["train.epochs=4", "data.workers=1"]).data.workers == 1  # the same, and a harmless one
 
 
@@ -31,7 +31,7 @@ def test_changed_data_is_refused(begun: Any, configure: Any, scenes_of: Any) -> 
     values[0] = np.roll(values[0], 1)
     moved = replace(data, drawn=Labels(other.classes, other.images, values))
     with pytest.raises(UserError, match="no longer those"):
-        train(config, run, resume=True, shared=Shared(moved))
+        train(config, run, resume=True, shared=SharedParts(moved))
 
 
 def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
@@ -40,7 +40,7 @@ def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
         with pytest.raises(UserError, match="at least 4"):
             resume_config(run, [], bad)
     longer = resume_config(run, [], "epochs=6")
-    assert train(longer, run, resume=True, shared=Shared(data)).summary["epochs"] == 6
+    assert train(longer, run, resume=True, shared=SharedParts(data)).summary["epochs"] == 6
     assert [r["epoch"] for r in records(run) if r["kind"] == "epoch"] == [0, 1, 2, 3, 4, 5]
 
 

@@ -13,7 +13,7 @@ from scob.errors import UserError
 from scob.training.build import Experiment
 from scob.training.events import Event, Listener, StepLogged
 from scob.training.stopping import Interrupted
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 from support.runs import logged, same, trained_weights
 
 
@@ -55,14 +55,14 @@ def test_a_resumed_run_ends_in_the_same_bits(
     config = configure(*words, "train.checkpoint_steps=3")
     data = scenes_of(config)
     with pytest.raises(ZeroDivisionError):  # between checkpoints, in the middle of the second epoch
-        train(config, tmp_path / "run", shared=Shared(data), listen=at_step(8, crash))
+        train(config, tmp_path / "run", shared=SharedParts(data), listen=at_step(8, crash))
     with pytest.raises(Interrupted) as caught:  # asked to stop, in the middle of the third
-        train(config, tmp_path / "run", resume=True, shared=Shared(data), listen=at_step(13, terminate))
+        train(config, tmp_path / "run", resume=True, shared=SharedParts(data), listen=at_step(13, terminate))
     assert caught.value.code == 128 + signal.SIGTERM
-    finished = train(config, tmp_path / "run", resume=True, shared=Shared(data))
+    finished = train(config, tmp_path / "run", resume=True, shared=SharedParts(data))
     assert same(trained_weights(undisturbed), trained_weights(tmp_path / "run"))
     assert logged(undisturbed, "class") == logged(tmp_path / "run", "class")
-    again = train(config, tmp_path / "run", resume=True, shared=Shared(data))
+    again = train(config, tmp_path / "run", resume=True, shared=SharedParts(data))
     assert again.summary == json.loads(json.dumps(finished.summary))
 
 
@@ -70,7 +70,7 @@ def test_a_folder_that_contains_a_run_is_refused(configure: Any, scenes_of: Any,
     config, run = configure(), run_small()
     before = trained_weights(run)
     with pytest.raises(UserError, match="already contains a run"):
-        train(config, run, shared=Shared(scenes_of(config)))
+        train(config, run, shared=SharedParts(scenes_of(config)))
     assert same(before, trained_weights(run))
 
 
@@ -85,6 +85,6 @@ def test_no_pass_over_the_training_images_unless_somebody_asks(
 
     monkeypatch.setattr(Experiment, "scores", watch)
     config = configure("data.evaluate=val", "train.epochs=1", "train.holdout=0.25", "data.source=scenes:64x64")
-    run = train(config, tmp_path / "run", shared=Shared(scenes_of(config)))
+    run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert set(scored) == {"holdout", "evaluate"}
     assert run.scores("train").shape == (48, 16) and scored[-1] == "train"

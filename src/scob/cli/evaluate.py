@@ -57,9 +57,9 @@ class EvaluateOptions:
 
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate a model; under `accelerate launch` every process scores its share of the images."""
-    from scob.inference.evaluate import Reading
+    from scob.inference.evaluate import DataOptions
     from scob.inference.evaluate import evaluate as measure
-    from scob.inference.scoring import Scoring
+    from scob.inference.scoring import ScoringOptions
     from scob.parallel import start
 
     o = options
@@ -70,8 +70,8 @@ def evaluate(options: EvaluateOptions) -> None:
     with bar("scoring", shown=processes.first) as progress:
         metrics = measure(
             o.model, o.data or None, o.split or None,
-            out=folder, threshold=o.threshold, reading=Reading(o.format, o.difficult or None, o.skip_bad),
-            scoring=Scoring(o.batch, o.mirror, o.workers, o.cache, progress), processes=processes,
+            out=folder, threshold=o.threshold, reading=DataOptions(o.format, o.difficult or None, o.skip_bad),
+            scoring=ScoringOptions(o.batch, o.mirror, o.workers, o.cache, progress), processes=processes,
         )  # fmt: skip
     if not processes.first:
         return

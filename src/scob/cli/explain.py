@@ -51,15 +51,15 @@ def explain(options: ExplainOptions) -> None:
     from scob.inference.class_maps import MapSettings
     from scob.inference.explain import ExplanationFiles
     from scob.inference.explain import explain as run
-    from scob.inference.model import Running
-    from scob.inference.predictions import Naming
+    from scob.inference.model import InferenceOptions
+    from scob.inference.predictions import NamingRule
 
     o = options
     with bar("explaining") as progress:
         counts = run(
-            o.model, o.images, o.out, o.classes or Naming(o.topk, o.threshold),
+            o.model, o.images, o.out, o.classes or NamingRule(o.topk, o.threshold),
             MapSettings(o.cam, threshold=o.mask_threshold), ExplanationFiles(o.masks, o.overlays),
-            Running(o.batch, o.device, progress),
+            InferenceOptions(o.batch, o.device, progress),
         )  # fmt: skip
     summary = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
     if counts["broken"]:

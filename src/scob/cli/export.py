@@ -39,12 +39,12 @@ class ExportOptions:
 
 def export(options: ExportOptions) -> None:
     """Write the file, measure it, and print how to predict with it."""
-    from scob.inference.onnx.export import Comparison
+    from scob.inference.onnx.export import ExportCheck
     from scob.inference.onnx.export import export as write
 
     o = options
     with bar("measuring") as progress:
-        comparison = Comparison(o.tolerance, o.data, o.split, progress)
+        comparison = ExportCheck(o.tolerance, o.data, o.split, progress)
         exported = write(o.model, o.out, o.format, o.int8, o.calibration or (), comparison)
     size = f"{exported.path}: {exported.bytes / 1e6:.1f} MB"
     difference = f"fp32 differs from PyTorch by at most {exported.difference:.1e}"

@@ -46,15 +46,15 @@ class PredictOptions:
 
 def predict(options: PredictOptions) -> None:
     """Write the predictions."""
-    from scob.inference.model import Running
+    from scob.inference.model import InferenceOptions
     from scob.inference.predict import predict as run
-    from scob.inference.predictions import FORMATS, Naming
+    from scob.inference.predictions import FORMATS, NamingRule
 
     o = options
     ending = o.out.suffix.lstrip(".").lower() if o.out is not None else ""
     format = o.format or (ending if ending in FORMATS else "csv")
     with bar("predicting") as progress:
-        naming, running = Naming(o.topk, o.threshold), Running(o.batch, o.device, progress)
+        naming, running = NamingRule(o.topk, o.threshold), InferenceOptions(o.batch, o.device, progress)
         counts = run(o.model, o.images, o.out, format, naming, o.include_scores, running)
     if counts["rank"]:
         return

@@ -60,13 +60,13 @@ def recover(options: RecoverOptions) -> None:
             raise UserError("--import only reads decisions back; the only other option it accepts is --out")
         import_decisions(o.run, o.reviewed, o.folder)
         return
-    from scob.inference.model import Running
-    from scob.recovery.suggest import Selection
+    from scob.inference.model import InferenceOptions
+    from scob.recovery.suggest import SuggestionLimits
     from scob.recovery.suggest import recover as suggest
     from scob.recovery.suggestion import RECOVERED
 
     with bar("scoring") as progress:
-        selection, running = Selection(o.minimum, o.top), Running(o.batch, o.device, progress)
+        selection, running = SuggestionLimits(o.minimum, o.top), InferenceOptions(o.batch, o.device, progress)
         recovered = suggest(o.run, o.images or (), o.folder, o.format or (), selection, o.masks, running)
     rows = [
         (

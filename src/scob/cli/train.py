@@ -50,12 +50,12 @@ class TrainOptions:
 def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
-    from scob.training.continuation import continuing
+    from scob.training.continuation import config_from_model
     from scob.training.prepare import DEFAULT_BACKBONE, prepare
     from scob.training.resume import resume_config
     from scob.training.run_folder import RunFolder
     from scob.training.stopping import Interrupted
-    from scob.training.train import Shared
+    from scob.training.train import SharedParts
     from scob.training.train import train as run
 
     o, words = options, options.settings or []
@@ -85,7 +85,7 @@ def train(options: TrainOptions) -> None:
         folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
         if o.init is not None:
             RunFolder(folder).check_free()
-            config = continuing(config, o.init, folder, [word for word in words if "=" in word])
+            config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
     with Live(config.method) as live:
         try:
             finished = run(
@@ -94,7 +94,7 @@ def train(options: TrainOptions) -> None:
                 resume=o.resume is not None,
                 init=o.init,
                 listen=live,
-                shared=Shared(prepared.data if prepared is not None else None),
+                shared=SharedParts(prepared.data if prepared is not None else None),
             )
         except Interrupted as stop:
             live.stop()

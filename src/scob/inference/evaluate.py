@@ -18,7 +18,7 @@ from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
 from scob.inference import plots
-from scob.inference.scoring import Scoring, score_over_processes
+from scob.inference.scoring import ScoringOptions, score_over_processes
 from scob.parallel import Processes, start
 from scob.training import metrics
 from scob.training.find_model import find_model
@@ -28,7 +28,7 @@ from scob.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Reading:
+class DataOptions:
     """How the labelled data are read: the reader, what VOC's difficult objects count as, whether to skip broken images.
 
     `difficult` None takes the setting of the model's run.
@@ -46,8 +46,8 @@ def evaluate(
     *,
     out: Path | None = None,
     threshold: float | None = None,
-    reading: Reading = Reading(),
-    scoring: Scoring = Scoring(),
+    reading: DataOptions = DataOptions(),
+    scoring: ScoringOptions = ScoringOptions(),
     processes: Processes | None = None,
 ) -> Evaluation:
     """Measure a model on a split of `data`; with `out`, write the results to that folder.
@@ -105,7 +105,7 @@ def write_evaluation(
     return (file, *bars, *lines)
 
 
-def _source(model: Path, data: str | None, reading: Reading, run: Config | None) -> tuple[str, Reading]:
+def _source(model: Path, data: str | None, reading: DataOptions, run: Config | None) -> tuple[str, DataOptions]:
     """The data to measure on, the run's own by default, and how to read them."""
     source = data or (run.data.source if run is not None else "")
     if not source:
@@ -119,7 +119,7 @@ def _source(model: Path, data: str | None, reading: Reading, run: Config | None)
     return source, reading
 
 
-def _filled_in_from(scoring: Scoring, run: Config | None) -> Scoring:
+def _filled_in_from(scoring: ScoringOptions, run: Config | None) -> ScoringOptions:
     """Fill in what is None from the run: mirroring and decoding processes."""
     mirror, workers = scoring.mirror, scoring.workers
     if mirror is None:

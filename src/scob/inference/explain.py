@@ -20,9 +20,9 @@ from scob.errors import UserError, nearest
 from scob.files import write_atomically
 from scob.inference.class_maps import MapSettings, class_maps
 from scob.inference.decoding import Pixels, decoded_batches, name_of
-from scob.inference.model import Running, Scob
+from scob.inference.model import InferenceOptions, Scob
 from scob.inference.overlays import overlay, png, shrink, unique_names
-from scob.inference.predictions import Naming
+from scob.inference.predictions import NamingRule
 from scob.inference.regions import Box, box_of, enlarge, rle, without_specks
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def class_numbers(names: Sequence[str], classes: Sequence[str]) -> list[int]:
 def explain_images(
     model: Scob,
     pictures: "Sequence[Picture]",
-    classes: Sequence[str] | Naming = Naming(),
+    classes: Sequence[str] | NamingRule = NamingRule(),
     maps: MapSettings = MapSettings(),
     batch: int = 16,
     progress: Progress | None = None,
@@ -85,7 +85,7 @@ def explain_images(
 
     The backbone runs once per image; only the head is differentiated, for all pairs of a batch together.
     """
-    fixed = None if isinstance(classes, Naming) else class_numbers(classes, model.classes)
+    fixed = None if isinstance(classes, NamingRule) else class_numbers(classes, model.classes)
     done = 0
     with closing(decoded_batches(pictures, model.size, batch)) as batches:
         for group in batches:
@@ -141,10 +141,10 @@ def explain(
     model: str | Path,
     images: Iterable[str | Path],
     out: Path,
-    classes: Sequence[str] | Naming = Naming(),
+    classes: Sequence[str] | NamingRule = NamingRule(),
     maps: MapSettings = MapSettings(),
     files: ExplanationFiles = ExplanationFiles(),
-    running: Running = Running(),
+    running: InferenceOptions = InferenceOptions(),
 ) -> dict[str, int]:
     """`scob explain`: write overlays, masks and `explanations.json` to the folder `out`; returns counts.
 

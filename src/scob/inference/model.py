@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scob.data.progress import Progress
 from scob.errors import UserError
 from scob.inference.decoding import Pixels, as_list
-from scob.inference.predictions import Naming, Prediction
+from scob.inference.predictions import NamingRule, Prediction
 from scob.training.find_model import find_model
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Running:
+class InferenceOptions:
     """How a model is run: images per batch, the device (auto, cpu, cuda, cuda:1, mps), and the progress callback."""
 
     batch: int = 16
@@ -108,7 +108,7 @@ class Scob:
         """Name what is in images: paths, arrays (H, W, 3) uint8 or PIL images. A broken file has an `error`."""
         from scob.inference.predict import predict_images
 
-        naming = Naming(topk, threshold)
+        naming = NamingRule(topk, threshold)
         return list(predict_images(self, as_list(images), naming, batch, include_scores, progress))
 
     def explain(
@@ -124,7 +124,7 @@ class Scob:
         from scob.inference.class_maps import MapSettings
         from scob.inference.explain import explain_images
 
-        naming = classes if classes is not None else Naming(topk, threshold)
+        naming = classes if classes is not None else NamingRule(topk, threshold)
         return list(explain_images(self, as_list(images), naming, maps or MapSettings(), batch))
 
 

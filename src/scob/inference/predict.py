@@ -12,8 +12,8 @@ import numpy as np
 from scob.data.find_images import find_images
 from scob.data.progress import Progress
 from scob.inference.decoding import decoded_batches, name_of
-from scob.inference.model import Running, Scorer, load_model
-from scob.inference.predictions import Naming, Prediction, PredictionFile, decide
+from scob.inference.model import InferenceOptions, Scorer, load_model
+from scob.inference.predictions import NamingRule, Prediction, PredictionFile, decide
 
 if TYPE_CHECKING:
     from scob.inference.decoding import Picture
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def predict_images(
     model: Scorer,
     pictures: "Sequence[Picture]",
-    naming: Naming = Naming(),
+    naming: NamingRule = NamingRule(),
     batch: int = 16,
     include_scores: bool = False,
     progress: Progress | None = None,
@@ -55,9 +55,9 @@ def predict(
     images: Iterable[str | Path],
     out: Path | None = None,
     format: str = "csv",
-    naming: Naming = Naming(),
+    naming: NamingRule = NamingRule(),
     include_scores: bool = False,
-    running: Running = Running(),
+    running: InferenceOptions = InferenceOptions(),
 ) -> dict[str, int]:
     """`scob predict`: name what is in files, folders and patterns, and write it to `out` (stdout without one).
 

@@ -31,7 +31,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Naming:
+class NamingRule:
     """Which classes are named: by default those that reach the model's own thresholds.
 
     `threshold` replaces those; `topk` names the k best; both together name the k best that reach `threshold`.
@@ -58,7 +58,7 @@ def decide(
     scores: NDArray[np.float32],
     classes: Sequence[str],
     thresholds: NDArray[np.float32],
-    naming: Naming = Naming(),
+    naming: NamingRule = NamingRule(),
     include_scores: bool = False,
 ) -> Prediction:
     """Turn the scores (L,) of an image into named classes."""

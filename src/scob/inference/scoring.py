@@ -49,7 +49,7 @@ def score_together(
 
 
 @dataclass(frozen=True)
-class Scoring:
+class ScoringOptions:
     """How a network scores a split: images per batch, averaged with the mirror image or not, how they are decoded.
 
     `workers` are decoding processes, `cache` is the folder of the packed image cache. `evaluate` replaces None by the
@@ -67,7 +67,7 @@ def score_over_processes(
     network: Network,
     card: ModelCard,
     split: Split,
-    scoring: Scoring = Scoring(),
+    scoring: ScoringOptions = ScoringOptions(),
     processes: Processes | None = None,
     skip_bad: bool = False,
 ) -> Tensor:

@@ -13,7 +13,7 @@ from scob.data.find_images import find_images
 from scob.data.progress import Progress
 from scob.data.split import Images
 from scob.errors import UserError
-from scob.inference.model import Running, Scob
+from scob.inference.model import InferenceOptions, Scob
 from scob.inference.regions import Box, box_of, enlarge, rle, without_specks
 from scob.inference.scoring import Floats, score_split
 from scob.labels import PRESENT, UNKNOWN
@@ -28,7 +28,7 @@ MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coa
 
 
 @dataclass(frozen=True)
-class Selection:
+class SuggestionLimits:
     """Which suggestions to make: those with at least `minimum` confidence, and only the `top` best of them.
 
     `minimum` None takes the model's own thresholds, one per class.
@@ -74,7 +74,7 @@ def suggest(
     scob: Scob,
     images: ScoredImages,
     known: ScoredImages | None = None,
-    selection: Selection = Selection(),
+    selection: SuggestionLimits = SuggestionLimits(),
     masks: bool = True,
     batch: int = 16,
     progress: Progress | None = None,
@@ -130,9 +130,9 @@ def recover(
     images: Sequence[str | Path] = (),
     out: Path | None = None,
     formats: Iterable[str] = (),
-    selection: Selection = Selection(),
+    selection: SuggestionLimits = SuggestionLimits(),
     masks: bool = True,
-    running: Running = Running(),
+    running: InferenceOptions = InferenceOptions(),
 ) -> Recovered:
     """`scob recover`: suggest missing labels of a run's own images, or labels of new `images`.
 

@@ -29,7 +29,7 @@ from scob.training.events import Listener, silent
 from scob.training.inputs import open_inputs
 from scob.training.metrics import recovery_metrics
 from scob.training.run_data import load_data
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 
 GALLERY = 12
 
@@ -58,7 +58,7 @@ def demo(
     for seed in range(seeds):
         config = demo_config(seed, words)
         data = load_data(config)
-        shared = Shared(data, processes, open_inputs(config, data, processes))
+        shared = SharedParts(data, processes, open_inputs(config, data, processes))
         for method in METHODS:
             listen = listener_of(method, seed, config) if listener_of is not None else silent
             run_method(results, method, seed, shared, out, listen)
@@ -67,7 +67,7 @@ def demo(
     return results
 
 
-def run_method(results: Demo, method: str, seed: int, shared: Shared, out: Path, listen: Listener) -> None:
+def run_method(results: Demo, method: str, seed: int, shared: SharedParts, out: Path, listen: Listener) -> None:
     """One row of one seed."""
     data = shared.data
     assert data is not None

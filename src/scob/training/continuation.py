@@ -26,7 +26,7 @@ def settings_of_model(model: Path, out: Path) -> dict[str, Any]:
     return {"data": {"size": card.size}, "model": model_settings, "method": card.method}
 
 
-def continuing(config: Config, model: Path, out: Path, words: Iterable[str] = ()) -> Config:
+def config_from_model(config: Config, model: Path, out: Path, words: Iterable[str] = ()) -> Config:
     """The settings of a run in `out` that continues from a model: those it was built with, changed by `words`."""
     tree = merge(merge(config.model_dump(mode="json"), settings_of_model(model, out)), parse_overrides(words))
     return resolve(tree, "on the command line", methods.names())
@@ -41,7 +41,8 @@ def initialise(experiment: Experiment, model: str | Path) -> ContinuedFrom:
         if card.model.get(key, asked[key]) != asked[key]:
             raise UserError(
                 f"the model in {model} was built with model.{key}={card.model[key]}, but these settings say "
-                f"{asked[key]}: leave that setting out: --init sets it (in Python: prepare(init=...) or continuing)"
+                f"{asked[key]}: leave that setting out: --init sets it "
+                "(in Python: prepare(init=...) or config_from_model)"
             )
     try:
         experiment.network.head.load_state_dict(network.head.state_dict())

@@ -49,7 +49,9 @@ def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
     return np.where(observed == PRESENT, PRESENT, ABSENT).astype(np.int8)
 
 
-def conclude(e: Experiment, run: RunFolder, epoch: int | None, seconds: float, scores_of: Scores) -> dict[str, Any]:
+def write_results(
+    e: Experiment, run: RunFolder, epoch: int | None, seconds: float, scores_of: Scores
+) -> dict[str, Any]:
     """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary."""
     summary: dict[str, Any] = {
         "method": e.config.method,

@@ -15,7 +15,7 @@ from scob.training.events import CheckpointDamaged, Listener, Note, Started, sil
 from scob.training.finished_run import FinishedRun
 from scob.training.inputs import Inputs
 from scob.training.loop import Training
-from scob.training.results import conclude
+from scob.training.results import write_results
 from scob.training.resume import check_same
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
@@ -23,7 +23,7 @@ from scob.training.stopping import LOST, StopRequest, watching_peers
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedParts:
     """What several runs may share, so that it is prepared once: processes, data, backbone and features."""
 
     data: Data | None = None
@@ -37,14 +37,14 @@ def train(
     resume: bool = False,
     init: str | Path | None = None,
     listen: Listener = silent,
-    shared: Shared = Shared(),
+    shared: SharedParts = SharedParts(),
     loop: type[Training] = Training,
 ) -> FinishedRun:
     """Train one method in the run folder `out` and return the finished run.
 
     With `resume`, an interrupted run continues from its last checkpoint, and a finished one is returned as it is;
     without it, a folder that already contains a run is refused. `init` is a model to continue from (`prepare` or
-    `continuing` give the settings for it). `loop` may be a subclass of `Training` that logs more.
+    `config_from_model` give the settings for it). `loop` may be a subclass of `Training` that logs more.
     """
     run = RunFolder(out)
     processes = shared.processes or start(config.train.device)
@@ -64,7 +64,7 @@ def train(
         # A resumed run does not need `init`: its first checkpoint has the weights it started from.
         starts_from = init if not resume else None
         if starts_from is None:
-            write_beginning(run, config, data, processes, resume)
+            write_or_check_settings(run, config, data, processes, resume)
         checkpoint = latest_checkpoint(run.checkpoints) if resume else None
         tensors = checkpoint.tensors if checkpoint is not None else None
         experiment = build(config, data, processes, tensors, run.path, listen, shared.inputs)
@@ -74,12 +74,12 @@ def train(
             listen(initialise(experiment, starts_from))
         training = loop(experiment, run, listen, stop)
         stack.callback(training.close)
-        begin(training, checkpoint, listen)
+        restore_or_start(training, checkpoint, listen)
         if starts_from is not None:
             training.save()
-            write_beginning(run, config, data, processes, resume)
+            write_or_check_settings(run, config, data, processes, resume)
         listen(Started(training.progress.step, experiment.plan.steps * experiment.config.train.epochs))
-        return finish(training, experiment, run)
+        return train_to_end(training, experiment, run)
 
 
 def read_data(config: Config, listen: Listener) -> Data:
@@ -90,7 +90,7 @@ def read_data(config: Config, listen: Listener) -> Data:
     return data
 
 
-def write_beginning(run: RunFolder, config: Config, data: Data, processes: Processes, resume: bool) -> None:
+def write_or_check_settings(run: RunFolder, config: Config, data: Data, processes: Processes, resume: bool) -> None:
     """Write what a run begins with, or check that it is still the same."""
     with processes.together():
         if not processes.first:
@@ -103,7 +103,7 @@ def write_beginning(run: RunFolder, config: Config, data: Data, processes: Proce
             run.summary_file.unlink()
 
 
-def begin(training: Training, checkpoint: Checkpoint | None, listen: Listener) -> None:
+def restore_or_start(training: Training, checkpoint: Checkpoint | None, listen: Listener) -> None:
     """Restore a checkpoint, or start with an empty log."""
     if checkpoint is not None:
         for complaint in checkpoint.complaints:
@@ -113,11 +113,11 @@ def begin(training: Training, checkpoint: Checkpoint | None, listen: Listener) -
         training.run.cut_log(0)
 
 
-def finish(training: Training, experiment: Experiment, run: RunFolder) -> FinishedRun:
+def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> FinishedRun:
     """Train to the end, evaluate the chosen epoch, write the model."""
     began = time.monotonic()
     training.fit()
     seconds = time.monotonic() - began
     training.use_best()
-    summary = conclude(experiment, run, training.progress.best_epoch, seconds, training.scores)
+    summary = write_results(experiment, run, training.progress.best_epoch, seconds, training.scores)
     return FinishedRun(run, experiment.config, summary, experiment)

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from scob.errors import UserError
-from scob.inference.model import Running, Scob
-from scob.inference.onnx.export import Comparison, export
+from scob.inference.model import InferenceOptions, Scob
+from scob.inference.onnx.export import ExportCheck, export
 from scob.inference.predict import predict
 from support.small_model import Small
 
@@ -40,7 +40,10 @@ def test_torch_and_onnx_agree_on_the_same_hundred_files(
     for model in (small.run, exported):
         out = tmp_path / f"{Path(model).name}.jsonl"
         assert (
-            predict(model, [hundred], out, "jsonl", include_scores=True, running=Running(device="cpu"))["images"] == 100
+            predict(model, [hundred], out, "jsonl", include_scores=True, running=InferenceOptions(device="cpu"))[
+                "images"
+            ]
+            == 100
         )
         found.append(np.array(scores_of(out)))
     assert found[0].shape == (100, 16) and np.abs(found[0] - found[1]).max() <= 1e-3
@@ -57,13 +60,13 @@ def test_the_metadata_says_how_to_prepare_an_image(exported: Path, small: Small)
 
 def test_a_file_that_differs_is_refused_and_not_written(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="differs from torch"):
-        export(small.run, tmp_path / "model.onnx", comparison=Comparison(tolerance=-1.0))
+        export(small.run, tmp_path / "model.onnx", comparison=ExportCheck(tolerance=-1.0))
     assert not list(tmp_path.iterdir())
 
 
 def test_labels_that_cannot_measure_are_refused_before_the_export(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="list every class of each image in a table"):
-        export(small.run, tmp_path / "model.onnx", comparison=Comparison(source=str(small.photos)))
+        export(small.run, tmp_path / "model.onnx", comparison=ExportCheck(source=str(small.photos)))
     assert not list(tmp_path.iterdir())
 
 

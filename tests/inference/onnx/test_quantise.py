@@ -7,7 +7,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info
 
-from scob.inference.onnx.export import Comparison, export
+from scob.inference.onnx.export import ExportCheck, export
 from scob.inference.onnx.quantise import linear_as_convolution
 from scob.inference.onnx.runtime import OnnxModel
 from support.small_model import Small
@@ -22,7 +22,7 @@ def test_int8_is_smaller_close_and_measured(small: Small, exported: Path, tmp_pa
         tmp_path / "int8.onnx",
         int8=True,
         calibration=[small.photos],
-        comparison=Comparison(source=str(table)),
+        comparison=ExportCheck(source=str(table)),
     )
     assert made.bytes < exported.stat().st_size
     assert made.int8_difference is not None and made.int8_difference < 0.1

@@ -117,7 +117,7 @@ def test_without_a_reported_split_the_table_says_so(tree, tmp_path):
 
 def test_runs_share_one_look_at_the_images_and_come_out_as_on_their_own(tree, tmp_path, monkeypatch):
     import scob.studies.reproduce.lab as place
-    from scob.training.train import Shared, train
+    from scob.training.train import SharedParts, train
 
     looks = []
     real = place.open_inputs
@@ -131,7 +131,7 @@ def test_runs_share_one_look_at_the_images_and_come_out_as_on_their_own(tree, tm
     lab.run(variants.ROLE)
     shared = lab.run(variants.SCOB)
     assert looks == ["role"]
-    train(shared.config, tmp_path / "alone", shared=Shared(lab.data(shared.config)))
+    train(shared.config, tmp_path / "alone", shared=SharedParts(lab.data(shared.config)))
     assert same(trained_weights(shared.run.path), trained_weights(tmp_path / "alone"))
     lab.run(variants.ROLE, seed=1)  # other draws of the views: its own look
     assert looks == ["role", "role"]

@@ -34,7 +34,7 @@ CALIBRATION_IMAGES = 128
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ExportCheck:
     """How the file is compared with the torch model.
 
     `tolerance` is the largest allowed difference in any fp32 probability. With a labelled `source` (and its `split`)
@@ -106,7 +106,7 @@ def export(
     format: str = "onnx",
     int8: bool = False,
     calibration: Sequence[str | Path] = (),
-    comparison: Comparison = Comparison(),
+    comparison: ExportCheck = ExportCheck(),
 ) -> Exported:
     """`scob export`: write one .onnx file and check it against torch; returns the differences.
 

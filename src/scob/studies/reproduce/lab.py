@@ -25,7 +25,7 @@ from scob.training.inputs import Inputs, open_inputs
 from scob.training.loop import Training
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.train import Shared, train
+from scob.training.train import SharedParts, train
 
 WATCHED = "-watched"
 TRUE_MASKS = "true_masks.json"
@@ -171,7 +171,7 @@ class Lab:
             self.listen(event)
 
         inputs = None if list_checkpoints(run.checkpoints) else self.inputs(config, data)
-        shared = Shared(data, self.processes, inputs)
+        shared = SharedParts(data, self.processes, inputs)
         finished = train(config, run.path, resume=True, listen=listen, shared=shared, loop=loop)
         return VariantRun(variant, seed, FinishedRun(run, config, finished.summary))
 
