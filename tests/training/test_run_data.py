@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scob.config import resolve
 from scob.data.split import ArrayImages, Split
 from scob.errors import UserError
 from scob.labels import Labels
@@ -25,23 +26,32 @@ def labels_of(*rows: str) -> Labels:
 
 
 @pytest.mark.parametrize(
-    ("observed", "customary", "reported", "k", "reason"),
+    ("observed", "reported", "k", "reason"),
     [
-        (labels_of("+00", "0+0"), 2.9, None, 2.9, "customary"),
-        (labels_of("+00", "0+0"), None, labels_of("+++", "+--"), 2.0, "counted in the validation labels"),
-        (labels_of("++-", "+--"), None, None, 1.5, "counted in the labels, which are complete"),
-        (labels_of("---", "+--"), None, None, 1.0, "counted in the labels"),  # half a class per image, but at least 1
-        (labels_of("+00", "0+0", "000"), None, None, 1.5, "a guess: 1.5 for each label given"),
-        (labels_of("++0", "++0"), None, None, 3.0, "a guess"),
-        (labels_of("+0", "++"), None, None, 2.0, "a guess"),  # 2.25, but there are only two classes
-        (labels_of("000"), None, None, 1.5, "a guess"),
+        (labels_of("+00", "0+0"), labels_of("+++", "+--"), 2.0, "counted in the validation labels"),
+        (labels_of("++-", "+--"), None, 1.5, "counted in the labels, which are complete"),
+        (labels_of("---", "+--"), None, 1.0, "counted in the labels"),  # half a class per image, but at least 1
+        (labels_of("+00", "0+0", "000"), None, 1.5, "a guess: 1.5 for each label given"),
+        (labels_of("++0", "++0"), None, 3.0, "a guess"),
+        (labels_of("+0", "++"), None, 2.0, "a guess"),  # 2.25, but there are only two classes
+        (labels_of("000"), None, 1.5, "a guess"),
     ],
 )  # fmt: skip
-def test_expected_positives(
-    observed: Labels, customary: float | None, reported: Labels | None, k: float, reason: str
-) -> None:
-    value, explained = expected_positives(observed, customary, reported)
+def test_expected_positives(observed: Labels, reported: Labels | None, k: float, reason: str) -> None:
+    value, explained = expected_positives(observed, reported)
     assert value == pytest.approx(k) and reason in explained
+
+
+@pytest.mark.parametrize(
+    ("setting", "customary", "k"), [(4.0, 2.9, 4.0), (0.0, 2.9, 2.9), (0.0, None, 1.5)]
+)  # fmt: skip
+def test_k_is_the_setting_else_the_customary_value_else_a_guess(
+    setting: float, customary: float | None, k: float
+) -> None:
+    full = labels_of("+-+", "-+-")
+    split = Split("train", full, ArrayImages(np.zeros((2, 8, 8, 3), np.uint8), "image"), expected_positives=customary)
+    config = resolve({"labels": {"k": setting, "kind": "single"}, "train": {"holdout": 0.0}})
+    assert arrange(ReadImages(split, full.single_positive(0), None), config).k == k
 
 
 def test_held_out_images_leave_every_class_its_last_two_positives() -> None:

@@ -126,7 +126,7 @@ def arrange(images: ReadImages, config: Config) -> Data:
             f"{config.data.source}: no image of the split {split.name!r} has a positive label, so there is nothing to "
             "learn from"
         )
-    k = config.labels.k or expected_positives(drawn, customary=split.expected_positives)[0]
+    k = config.labels.k or split.expected_positives or guessed_positives(drawn)
     if config.train.holdout:
         held_out = holdout_rows(drawn, config.train.holdout, config.labels.seed)
         if held_out.any() and not held_out.all():
@@ -143,21 +143,21 @@ def load_data(config: Config, latecomers: bool = True) -> Data:
     return arrange(read_images(config, latecomers), config)
 
 
-def expected_positives(
-    observed: Labels, customary: float | None = None, reported: Labels | None = None
-) -> tuple[float, str]:
-    """k of Eq. 11 if no setting gives it, and a phrase saying where it comes from.
+def guessed_positives(observed: Labels) -> float:
+    """k of Eq. 11, guessed from the labels that were given: they are usually not all that an image shows."""
+    positives = (observed.values == PRESENT).sum(axis=1)
+    return GUESSED_FACTOR * (float(positives[positives > 0].mean()) if positives.any() else 1.0)
 
-    The customary value of a benchmark, else the mean of labels that are complete (`reported`, or `observed` itself),
-    else a guess from the labels that were given.
+
+def expected_positives(observed: Labels, reported: Labels | None = None) -> tuple[float, str]:
+    """k of Eq. 11 for a user's own images, and a phrase saying where it comes from.
+
+    It is the mean of labels that are complete (`reported`, or `observed` itself), else a guess.
     """
-    if customary:
-        return customary, "the customary value for this data set"
     most = float(len(observed.classes))
     for labels, source in ((reported, "the validation labels"), (observed, "the labels, which are complete")):
         if labels is not None and (labels is reported or not (labels.values == UNKNOWN).any()):
             positives = (labels.values == PRESENT).sum(axis=1)
             return float(np.clip(positives.mean(), 1.0, most)), f"counted in {source}"
-    positives = (observed.values == PRESENT).sum(axis=1)
-    mean = float(positives[positives > 0].mean()) if positives.any() else 1.0
-    return float(np.clip(GUESSED_FACTOR * mean, 1.0, most)), f"a guess: {GUESSED_FACTOR} for each label given"
+    guess = float(np.clip(guessed_positives(observed), 1.0, most))
+    return guess, f"a guess: {GUESSED_FACTOR} for each label given"
