@@ -1,4 +1,4 @@
-"""The house: rooms import downwards only, modules stay short, and tests mirror the package."""
+"""The layers import downwards only, modules stay short, and tests mirror the package."""
 
 import ast
 import os
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "scob"
 FOUNDATIONS = {"__init__", "__main__", "errors", "labels", "config", "presets", "files", "draws", "parallel"}
-ROOMS = {
+LAYERS = {
     "data", "model", "algorithm", "methods", "training", "inference", "recovery", "studies", "bench", "cli",
 }  # fmt: skip
 LONGEST_MODULE, MOST_PARAMETERS, LONG_SIGNATURES = 300, 7, 8
@@ -35,7 +35,7 @@ def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
         ("training/loop.py", "if False:\n    import scob.studies.demo"),
     ],
 )
-def test_a_room_that_imports_a_higher_one_breaks_the_contract(tmp_path: Path, module: str, line: str) -> None:
+def test_a_layer_that_imports_a_higher_one_breaks_the_contract(tmp_path: Path, module: str, line: str) -> None:
     shutil.copytree(PACKAGE, tmp_path / "scob", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
     with (tmp_path / "scob" / module).open("a") as file:
         file.write(f"\n{line}\n")
@@ -50,7 +50,7 @@ def test_the_package_keeps_the_contract() -> None:
 
 def test_only_foundations_are_at_the_top() -> None:
     top = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    assert top == FOUNDATIONS | ROOMS
+    assert top == FOUNDATIONS | LAYERS
 
 
 def test_no_module_is_too_long_to_read() -> None:
