@@ -49,7 +49,9 @@ class ReproduceOptions:
     ] = False
     backbone_file: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="Weights for a row of table-contrastive: detco, soco or up-detr."),
+        typer.Option(
+            metavar="NAME=FILE", help="Weights for a row of table-contrastive; NAME is detco, soco or up-detr."
+        ),
     ] = None
     methods: Annotated[
         str,

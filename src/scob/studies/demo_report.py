@@ -89,7 +89,7 @@ def intro(results: Demo) -> str:
     train = results.config.train
     return (
         "Each drawn scene shows one to five kinds of objects, but keeps only one label. Each row was trained for "
-        f"{train.epochs} epochs on the same labels and views with the same frozen backbone, over {seeds} "
+        f"{train.epochs} epochs on the same labels and views with the same frozen backbone, with {seeds} "
         f"seed{'s' if seeds > 1 else ''}."
     )
 
@@ -158,7 +158,7 @@ def pointing(results: Demo) -> str:
         return ""
     return (
         f"On {p['images']:.0f} training scenes, the map of the observed label peaks inside the object "
-        f"{100 * p['inside']:.0f}% of the time; by chance it would be {100 * p['by_chance']:.0f}%, the object's area."
+        f"{100 * p['inside']:.0f}% of the time; by chance it would be {100 * p['by_chance']:.0f}%."
     )
 
 

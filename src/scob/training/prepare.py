@@ -207,7 +207,7 @@ def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str
     """What the user should know before training starts. `present` (L,) counts the images of each class."""
     sentences: list[str] = []
     if single := single_image_classes(data, present):
-        sentences.append(f"classes with a single image: {len(single)} ({rows_word(single, 5)}); expect little of them")
+        sentences.append(f"classes with a single image: {len(single)} ({rows_word(single, 5)}); expect low accuracy")
     if empty := int((present == 0).sum()):
         sentences.append(f"classes without any image: {empty}")
     if other_files:

@@ -144,4 +144,4 @@ def table_cams(request: ReproductionRequest) -> list[Path]:
 
 
 def _cautions() -> tuple[str, ...]:
-    return ("ROLE's head reads only stage 4: at the finer grid, its map is the one of stage 4, enlarged.",)
+    return ("ROLE's head reads only stage 4: at the finer grid, its map is that of stage 4, enlarged.",)
