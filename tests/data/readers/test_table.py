@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scob.data.readers import infer_format, open_split, splits_of
+from scob.data.readers.table import read, splits
 from scob.data.split import ReadOptions
 from scob.errors import UserError
 
@@ -202,3 +203,9 @@ def test_any_names_survive_a_csv(root: Path, states: dict[str, dict[str, int]]) 
     for image, label, state in rows:
         assert read.values[read.images.index(image), read.classes.index(label)] == state
     assert len(read.classes) == len({label for _, label, _ in rows})
+
+
+def test_a_folder_without_a_table_is_refused_whoever_asks(tmp_path: Path) -> None:
+    for ask in (lambda: splits(tmp_path), lambda: read(tmp_path, None, ReadOptions())):
+        with pytest.raises(UserError, match="there is no table in"):
+            ask()

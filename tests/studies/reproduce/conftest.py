@@ -2,8 +2,20 @@
 
 import pytest
 
+from scob.config import merge, parse_overrides
 from scob.studies.reproduce.beside_paper import ClosedGap, MeasuredRow, beside_paper
+from scob.studies.reproduce.lab import Lab
 from scob.studies.reproduce.paper import paper_table
+
+
+@pytest.fixture(scope="module")
+def tree(small_words):
+    return merge(parse_overrides(small_words), {"data": {"evaluate": "val"}, "train": {"epochs": 2, "holdout": 0.1}})
+
+
+@pytest.fixture
+def lab(tree, tmp_path):
+    return Lab(tree, tmp_path)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scob.config import merge, parse_overrides
+from scob.config import merge
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.presets import packaged_config
@@ -14,16 +14,6 @@ from scob.studies.reproduce.lab import Lab
 from scob.studies.reproduce.registry import settings_for
 from scob.training.events import RunBegins
 from support.runs import same, trained_weights
-
-
-@pytest.fixture(scope="module")
-def tree(small_words):
-    return merge(parse_overrides(small_words), {"data": {"evaluate": "val"}, "train": {"epochs": 2, "holdout": 0.1}})
-
-
-@pytest.fixture
-def lab(tree, tmp_path):
-    return Lab(tree, tmp_path)
 
 
 def test_a_finished_run_is_reused_by_a_later_process(lab, tree, tmp_path):

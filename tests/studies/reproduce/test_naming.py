@@ -2,22 +2,10 @@
 
 import json
 
-import pytest
-
-from scob.config import merge, parse_overrides
+from scob.config import merge
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.lab import Lab
 from scob.studies.reproduce.naming import identify, run_name
-
-
-@pytest.fixture(scope="module")
-def tree(small_words):
-    return merge(parse_overrides(small_words), {"data": {"evaluate": "val"}, "train": {"epochs": 2, "holdout": 0.1}})
-
-
-@pytest.fixture
-def lab(tree, tmp_path):
-    return Lab(tree, tmp_path)
 
 
 def test_the_same_settings_are_the_same_run_and_others_are_not(lab, tree, tmp_path):

@@ -46,7 +46,7 @@ def recognises(source: Path) -> bool:
 
 def splits(source: Path) -> tuple[str, ...]:
     """The splits that the tables name."""
-    tables = _tables(source)
+    tables = _required_tables(source)
     if len(tables) > 1:
         names = [path.stem for path in tables]
     else:
@@ -56,9 +56,7 @@ def splits(source: Path) -> tuple[str, ...]:
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, or all images for None. The classes are those of all splits together."""
-    tables = _tables(source)
-    if not tables:
-        raise UserError(f"there is no table in {source}: no CSV, TSV or JSON-lines file with an 'image' column")
+    tables = _required_tables(source)
     folder = source if source.is_dir() else source.parent
     fixed = class_list(folder, options)
     skipped: list[str] = []
@@ -123,6 +121,14 @@ def _add(row: Row, default: str, fixed: tuple[str, ...] | None, root: Root, entr
             )
     entry.states.update({label: (state, row.where) for label, state in row.states.items()})
     entries[name] = entry
+
+
+def _required_tables(source: Path) -> list[Path]:
+    """The tables of a source; a UserError if there are none."""
+    tables = _tables(source)
+    if not tables:
+        raise UserError(f"there is no table in {source}: no CSV, TSV or JSON-lines file with an 'image' column")
+    return tables
 
 
 def _tables(source: Path) -> list[Path]:
