@@ -38,6 +38,8 @@ def work(connection: Connection, common: Common) -> None:
     """Run the jobs that come over `connection` until None comes, and answer each with a result or an error."""
     import torch
 
+    from scob.errors import UserError
+
     torch.set_num_threads(common.threads)
     parts = LoadedData()
     while (job := connection.recv()) is not None:
@@ -48,7 +50,8 @@ def work(connection: Connection, common: Common) -> None:
             answer = {"no room": str(shortage)}
         except Exception as error:
             answer = {"error": "\n".join(traceback.format_exc().splitlines()[-LAST_LINES:])}
-            parts.forget_features()  # they are computed again, in case they are what is wrong
+            if not isinstance(error, UserError):  # features are computed again, in case they are what is wrong
+                parts.forget_features()
             # After most CUDA errors nothing works in this process any more; a new one takes its place.
             broken = "CUDA" in str(error) and not isinstance(error, torch.OutOfMemoryError)
         gc.collect()
@@ -120,7 +123,9 @@ def stored_settings(config: Any) -> dict[str, Any]:
     tree = config.model_dump(mode="json")
     tree["model"]["backbone"] = Path(tree["model"]["backbone"]).name
     kept = {key: tree[key] for key in ("method", "model", "scob", "train", *config.model_extra) if key in tree}
-    return {**kept, "labels": {key: tree["labels"][key] for key in ("kind", "seed", "k")}}
+    kept["data"] = {key: tree["data"][key] for key in ("size", "limit", "difficult")}
+    kept["labels"] = {key: tree["labels"][key] for key in ("kind", "seed", "k")}
+    return kept
 
 
 class LoadedData:
