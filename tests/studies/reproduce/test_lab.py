@@ -101,7 +101,11 @@ def test_settings_start_from_the_demo_on_scenes_only(tmp_path):
 
 def test_without_a_reported_split_the_table_says_so(tree, tmp_path):
     lab = Lab(merge(tree, {"data": {"evaluate": "test"}}), tmp_path)
-    with pytest.raises(UserError, match=r"table-x needs .* no split 'test'"):
+    with pytest.raises(UserError, match=r"no split 'test'; it has: train, val"):
+        lab.need_reported_split("table-x")
+    lab = Lab(merge(tree, {"data": {"evaluate": "none"}}), tmp_path)
+    assert not lab.reports
+    with pytest.raises(UserError, match=r"table-x needs .* data\.evaluate=SPLIT .*train, val"):
         lab.need_reported_split("table-x")
 
 
