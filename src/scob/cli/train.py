@@ -180,7 +180,7 @@ def show(summary: dict[str, Any], folder: Path) -> None:
         rows.append((f"mAP on {summary['evaluate_images']:,} images{split}", f"{evaluation['mAP']:.2f}"))
         rows.append(("OF1 / CF1 at 0.5", f"{rates['OF1']:.1f} / {rates['CF1']:.1f}"))
     else:
-        rows.append(("mAP", "not reported: the run has no evaluation split"))
+        rows.append(("mAP", "not reported (no evaluation split)"))
     last = summary["curve"][-1] if summary["curve"] else {}
     for key in ("mAP-observed", "mAP-holdout-full"):
         if last.get(key) is not None:
