@@ -70,7 +70,7 @@ def test_a_run_without_an_evaluation_split_says_so_first_and_last(configure: Any
     heard: list[Event] = []
     run = train(configure("train.epochs=1", "train.select=best-on-test"), tmp_path / "none", listen=heard.append)
     assert isinstance(heard[0], Note) and "no evaluation split, so mAP is not reported" in heard[0].message
-    assert "out of val" in heard[0].message and "the last epoch becomes the model" in heard[0].message
+    assert "data.evaluate can be val" in heard[0].message and "the last epoch becomes the model" in heard[0].message
     assert run.summary["evaluate_split"] is None and "evaluation" not in run.summary
     reported = train(configure("train.epochs=1", "data.evaluate=val"), tmp_path / "val", listen=heard.append)
     assert reported.summary["evaluate_split"] == "val" and reported.curve[0]["mAP"] > 0

@@ -103,9 +103,11 @@ def read_as_begun(config: Config, run: RunFolder) -> Data:
 
 def nothing_reported(data: Data, config: Config) -> str:
     """The sentence that a run without an evaluation split begins with."""
-    unused = f", out of {', '.join(data.unused)}" if data.unused else ""
-    last = "; the last epoch becomes the model" if config.train.select == "best-on-test" else ""
-    return f"no evaluation split, so mAP is not reported{last} (data.evaluate=SPLIT names one{unused})"
+    last = ", and the last epoch becomes the model" if config.train.select == "best-on-test" else ""
+    advice = "give a table with complete labels as data.evaluate (with --images: --val)"
+    if data.unused:
+        advice = f"data.evaluate can be {' or '.join(data.unused)}"
+    return f"no evaluation split, so mAP is not reported{last}; {advice}"
 
 
 def write_or_check_settings(run: RunFolder, config: Config, data: Data, processes: Processes, resume: bool) -> None:
