@@ -21,6 +21,7 @@ from scob.inference.evaluate import evaluate
 from scob.inference.scoring import ScoringOptions
 from scob.parallel import Processes
 from scob.training.scoring import row_batches
+from scob.training.train import train
 
 FILES = ("evaluation.json", "average-precision.png", "average-precision.svg", "precision-recall.png")
 
@@ -85,6 +86,33 @@ def test_a_table_lists_every_class_and_a_folder_per_class_cannot(run, tmp_path):
     settings["data"]["evaluate"] = str(table)  # as `scob train --val` leaves it
     (own / "config.yaml").write_text(yaml.safe_dump(settings))
     assert evaluate(own, processes=Processes()) == found
+
+
+def test_the_training_images_are_not_measured_unless_asked_for(small, configure, tmp_path):
+    photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
+    names = [(file.relative_to(small.photos), file.parent.name) for file in small.files]
+    (photos / "labels.csv").write_text("image,label\n" + "".join(f"{name},{label}\n" for name, label in names))
+    source = str(photos / "labels.csv")
+    train(configure(f"data.source={source}", "train.epochs=1", "data.evaluate=val"), tmp_path / "run")
+    with pytest.raises(UserError, match=r"no split besides 'train', which the model was trained on.*--split train"):
+        evaluate(tmp_path / "run", processes=Processes())
+    assert evaluate(tmp_path / "run", split="train", processes=Processes()).images == 24
+    assert evaluate(tmp_path / "run" / "model", source, processes=Processes()).images == 24
+
+
+def test_val_means_the_only_split_of_that_kind(run, tmp_path):
+    val = open_split("scenes:40x64", "val")
+    rows = ["image,label,split"]
+    for row in range(len(val)):
+        Image.fromarray(val.images.load(row)).save(tmp_path / f"{row}.png")
+        split = "val2014" if row < 10 else "train2014"
+        rows += [f"{row}.png,{val.labels.classes[c]},{split}" for c in np.flatnonzero(val.labels.values[row] == 1)]
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    source = str(tmp_path / "labels.csv")
+    assert evaluate(run, source, processes=Processes()).images == 10
+    assert evaluate(run, source, "train", processes=Processes()).images == 10
+    with pytest.raises(UserError, match=r"no split 'vall'.*did you mean 'val2014'"):
+        evaluate(run, source, "vall", processes=Processes())
 
 
 def test_the_verb_prints_one_table_and_writes_beside_the_run(run):

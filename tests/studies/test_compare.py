@@ -118,6 +118,8 @@ def test_what_cannot_be_compared(settings: Config, configure: Callable[..., Conf
         compare(["hil"], settings, tmp_path)
     with pytest.raises(UserError, match="name the methods"):
         compare([], settings, tmp_path)
+    with pytest.raises(UserError, match=r"no split 'vall'.*did you mean 'val'"):
+        compare(["an"], configure("data.evaluate=vall"), tmp_path)
     with pytest.raises(UserError, match="split to report"):
         compare(["an"], configure("data.evaluate="), tmp_path)
 

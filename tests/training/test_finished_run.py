@@ -1,5 +1,6 @@
 """A finished run opened again."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,18 @@ def test_a_run_that_was_opened_again_scores_as_the_live_one(configure: Any, tmp_
 def test_a_split_that_the_run_does_not_have_is_an_error(run_small: Any) -> None:
     with pytest.raises(UserError, match="has no holdout images"):
         FinishedRun.open(run_small()).scores("holdout", "cpu")
+
+
+def test_a_run_whose_reported_images_are_gone_still_knows_its_own(configure: Any, small: Small, tmp_path: Path) -> None:
+    photos = Path(shutil.copytree(small.photos, tmp_path / "photos"))
+    table = photos / "val.csv"
+    names = [(file.relative_to(small.photos), file.parent.name) for file in small.files]
+    table.write_text("image,label\n" + "".join(f"{name},{label}\n" for name, label in names))
+    run = train(configure(f"data.evaluate={table}", "train.epochs=1"), tmp_path / "run")
+    assert run.summary["evaluate_split"] == "val.csv" and run.summary["evaluate_images"] == 24
+    assert FinishedRun.open(run.path).data.evaluate is not None
+    table.unlink()
+    assert FinishedRun.open(run.path).images.observed == run.folder.labels()
 
 
 def test_a_run_that_is_not_finished_is_not_opened(begun: Any) -> None:

@@ -14,6 +14,8 @@ from scob.training.run_data import (
     arrange,
     expected_positives,
     holdout_rows,
+    limited_rows,
+    load_data,
     observe,
     without_latecomers,
 )
@@ -60,10 +62,49 @@ def test_held_out_images_leave_every_class_its_last_two_positives() -> None:
     observed = Labels(("rare", "b", "c"), tuple(map(str, range(40))), values)
     held_out = holdout_rows(observed, 0.5, seed=0)
     assert held_out.sum() == 20 and not held_out[:2].any()
-    assert holdout_rows(observed, 1.0, seed=0).sum() == 38
+    assert holdout_rows(observed, 1.0, seed=0).sum() == 36  # b and c keep one each
     assert holdout_rows(observed, 0.0, seed=0).sum() == 0
     order = np.random.default_rng(0).permutation(40)
     assert (holdout_rows(observed.select(order), 0.5, 0) == held_out[order]).all()  # drawn by name, not by position
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_class_is_held_out_altogether(seed: int) -> None:
+    values = np.zeros((60, 20), np.int8)
+    values[np.arange(60), np.arange(60) // 3] = 1  # twenty classes of three images
+    observed = Labels(tuple(map(str, range(20))), tuple(map(str, range(60))), values)
+    held_out = holdout_rows(observed, 0.6, seed)
+    assert held_out.sum() == 36
+    assert (values[~held_out] == 1).any(axis=0).all()
+
+
+def test_a_limit_draws_by_seed_and_by_name() -> None:
+    labels = Labels(("a",), tuple(f"class {n // 50}/{n}" for n in range(1000)), np.ones((1000, 1), np.int8))
+    rows = limited_rows(labels, 100, seed=0)
+    assert len(rows) == 100 and (np.diff(rows) > 0).all()
+    assert len({labels.images[row].split("/")[0] for row in rows}) >= 18  # of 20 classes that come one after another
+    assert set(rows) < set(limited_rows(labels, 200, seed=0))
+    assert set(rows) != set(limited_rows(labels, 100, seed=1))
+    order = np.random.default_rng(0).permutation(1000)
+    assert set(order[limited_rows(labels.select(order), 100, 0)]) == set(rows)
+    assert (limited_rows(labels, 5000, 0) == np.arange(1000)).all()
+
+
+def test_a_limit_draws_from_the_images_that_a_label_file_lists() -> None:
+    labels = Labels(("a",), tuple(map(str, range(50))), np.ones((50, 1), np.int8))
+    assert (limited_rows(labels, 10, 0, labels.select(np.arange(10))) == np.arange(10)).all()
+    assert set(limited_rows(labels, 10, 0, labels.select(np.arange(20)))) < set(range(20))
+    too_few = limited_rows(labels, 10, 0, labels.select(np.arange(9)))
+    assert (too_few == limited_rows(labels, 10, 0)).all()
+
+
+def test_every_method_and_training_seed_gets_the_same_images(configure: Any) -> None:
+    one, two = (
+        load_data(configure("data.limit=10", *words)) for words in (("method=role",), ("train.seed=7", "method=full"))
+    )
+    assert one.drawn == two.drawn and len(one.drawn) == 10
+    assert one.drawn.images != tuple(f"train-{row:06d}" for row in range(10))
+    assert one.drawn.images != load_data(configure("data.limit=10", "labels.seed=1")).drawn.images
 
 
 def test_observed_labels_are_drawn_by_kind_or_taken_from_a_file_by_name(configure: Any) -> None:

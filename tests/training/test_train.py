@@ -11,7 +11,7 @@ import pytest
 
 from scob.errors import UserError
 from scob.training.build import Experiment
-from scob.training.events import Event, Listener, StepLogged
+from scob.training.events import Event, Listener, Note, StepLogged
 from scob.training.stopping import Interrupted
 from scob.training.train import SharedParts, train
 from support.runs import logged, same, trained_weights
@@ -64,6 +64,17 @@ def test_a_resumed_run_ends_in_the_same_bits(
     assert logged(undisturbed, "class") == logged(tmp_path / "run", "class")
     again = train(config, tmp_path / "run", resume=True, shared=SharedParts(data))
     assert again.summary == json.loads(json.dumps(finished.summary))
+
+
+def test_a_run_without_an_evaluation_split_says_so_first_and_last(configure: Any, tmp_path: Path) -> None:
+    heard: list[Event] = []
+    run = train(configure("train.epochs=1", "train.select=best-on-test"), tmp_path / "none", listen=heard.append)
+    assert isinstance(heard[0], Note) and "no evaluation split, so mAP is not reported" in heard[0].message
+    assert "data.evaluate can be val" in heard[0].message and "the last epoch becomes the model" in heard[0].message
+    assert run.summary["evaluate_split"] is None and "evaluation" not in run.summary
+    reported = train(configure("train.epochs=1", "data.evaluate=val"), tmp_path / "val", listen=heard.append)
+    assert reported.summary["evaluate_split"] == "val" and reported.curve[0]["mAP"] > 0
+    assert sum(isinstance(event, Note) for event in heard) == 1
 
 
 def test_a_folder_that_contains_a_run_is_refused(configure: Any, scenes_of: Any, run_small: Any) -> None:

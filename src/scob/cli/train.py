@@ -176,8 +176,11 @@ def show(summary: dict[str, Any], folder: Path) -> None:
     rows = [("method", summary["method"]), ("epoch chosen", f"{summary['selected_epoch'] + 1} of {summary['epochs']}")]
     if evaluation.get("mAP") is not None:
         rates = evaluation["at_threshold"]
-        rows.append((f"mAP on {summary['evaluate_images']:,} images", f"{evaluation['mAP']:.2f}"))
+        split = f" ({summary['evaluate_split']})" if summary.get("evaluate_split") else ""
+        rows.append((f"mAP on {summary['evaluate_images']:,} images{split}", f"{evaluation['mAP']:.2f}"))
         rows.append(("OF1 / CF1 at 0.5", f"{rates['OF1']:.1f} / {rates['CF1']:.1f}"))
+    else:
+        rows.append(("mAP", "not reported (no evaluation split)"))
     last = summary["curve"][-1] if summary["curve"] else {}
     for key in ("mAP-observed", "mAP-holdout-full"):
         if last.get(key) is not None:

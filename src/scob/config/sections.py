@@ -34,8 +34,12 @@ class DataSettings(Section):
 
     source: str = setting("scenes", "a folder, a label table, or 'scenes' for the embedded drawings", None)
     format: str = setting("auto", "reader: auto|voc|coco|cub|table|folder|scenes", None)
-    train: str = setting("train", "the split to train on", "train")
-    evaluate: str = setting("val", "the split to report results on", "val")
+    train: str = setting(
+        "train", "the split to train on; 'train' also means 'train2014' if that is the only one", "train"
+    )
+    evaluate: str = setting(
+        "val", "the split to report results on ('val' also means 'val2014'), a label table, or none", "val"
+    )
     size: int = setting(448, "side of the square input in pixels", 448, ge=16, le=4096)
     difficult: Literal["positive", "negative", "ignore"] = setting(
         "negative", "how to count a VOC object that is marked difficult", "negative"
@@ -43,7 +47,10 @@ class DataSettings(Section):
     cache: str = setting("", "folder for the packed image cache; empty: no cache", None, changes_result=False)
     workers: int = setting(2, "number of processes that decode images", None, changes_result=False, ge=0, le=256)
     skip_bad: bool = setting(False, "skip images that cannot be read instead of stopping", None)
-    limit: int = setting(0, "use only the first N training images; 0: all", 0, ge=0)
+    limit: int = setting(
+        0, "train on N images only, drawn by labels.seed as the labels are: the same for every method; 0: all",
+        0, ge=0,
+    )  # fmt: skip
 
 
 class LabelSettings(Section):

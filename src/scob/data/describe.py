@@ -86,7 +86,7 @@ def _notes(split: Split) -> list[str]:
         )
     if not (split.labels.values < 0).any():
         notes.append("no label is marked absent (-1): every class that is not marked present is unknown")
-    return notes
+    return [*notes, *split.remarks]
 
 
 def check(

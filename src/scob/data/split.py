@@ -48,6 +48,7 @@ class Split:
     masks: Masks | None = None
     skipped: tuple[str, ...] = ()
     expected_positives: float | None = None  # k of Eq. 11, if papers agree on a value for this data set
+    remarks: tuple[str, ...] = ()  # what the reader has to say about these data, for `scob data describe`
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -4,6 +4,7 @@ Under `accelerate launch` the processes share the images; each image is scored b
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.config import Config
-from scob.data.readers import open_complete, splits_of
+from scob.data.readers import SplitError, match_split, open_complete, splits_of
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.files import fingerprint, write_atomically
@@ -25,6 +26,7 @@ from scob.training.find_model import find_model
 from scob.training.metrics import Evaluation
 from scob.training.model_folder import load_network
 from scob.training.run_folder import RunFolder
+from scob.training.run_splits import run_splits
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,25 @@ def _filled_in_from(scoring: ScoringOptions, run: Config | None) -> ScoringOptio
 
 
 def _reported(source: str, format: str, run: Config | None) -> str | None:
-    """The split to report if none was named: the run's, else 'val', else 'test', else the only one there is."""
+    """The split to report if none was named: the run's, else 'val', else 'test', else the only one there is.
+
+    `run` has the settings of the model's run. On the run's own data, never the split it was trained on.
+    """
     names = splits_of(source, format)
+    trained = None
+    if run is not None and source == run.data.source:
+        trained = match_split(run.data.train, names) or (names[0] if len(names) == 1 else None)
+        with suppress(UserError):  # an older run may name a split that never existed
+            if (reported := run_splits(run).reported) is not None:
+                return reported
     for name in (run.data.evaluate if run is not None else "val", "val", "test"):
-        if name in names:
-            return name
+        if (split := match_split(name, names)) is not None and split != trained:
+            return split
     if len(names) > 1:
-        raise UserError(f"{source} has the splits {', '.join(names)}: choose one with --split")
+        raise SplitError(f"{source} has the splits {', '.join(names)}: choose one with --split")
+    if trained is not None:
+        raise SplitError(
+            f"{source} has no split besides {trained!r}, which the model was trained on: give labelled images with "
+            f"--data, or measure the training images with --split {trained}"
+        )
     return None

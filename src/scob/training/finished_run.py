@@ -11,6 +11,7 @@ from torch import Tensor
 
 from scob.config import Config
 from scob.data.feed import Feed, FeedOptions
+from scob.data.readers import SplitError
 from scob.data.split import ChosenImages, Split
 from scob.errors import UserError
 from scob.labels import Labels
@@ -20,6 +21,7 @@ from scob.training.estimates import load_estimates
 from scob.training.model_folder import load_network
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
+from scob.training.run_splits import as_it_began
 from scob.training.scoring import model_source, score_images
 
 
@@ -89,7 +91,11 @@ class FinishedRun:
         """The run's images and its own observed labels, read again from the data it was given."""
         # The run's label file is what it saw, even if the file or draw it came from has changed since.
         labels = self.config.labels.model_copy(update={"file": str(self.folder.labels_file)})
-        return load_data(self.config.model_copy(update={"labels": labels}), latecomers=False)
+        config = self.config.model_copy(update={"labels": labels})
+        try:
+            return load_data(as_it_began(config, reports="evaluation" in self.summary), latecomers=False)
+        except SplitError:  # the images it reported on may be gone; most uses of a run do not need them
+            return load_data(as_it_began(config, reports=False), latecomers=False)
 
     @cached_property
     def images(self) -> RunImages:

@@ -71,6 +71,7 @@ def write_results(
         evaluation = evaluate_scores(scores_of("evaluate"), e.data.evaluate.labels.values, e.data.observed.classes)
         summary["evaluation"] = evaluation.to_json()
         summary["evaluate_images"] = len(e.data.evaluate)
+    summary["evaluate_split"] = e.data.evaluate.name if e.data.evaluate is not None else None
     estimates = e.method.estimates()
     with e.processes.together():
         if e.processes.first:

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from scob import methods
 from scob.config import Config
-from scob.data.readers import open_complete, open_split, read_split, splits_of
+from scob.data.readers import open_split, read_split
 from scob.data.split import ReadOptions, Split
 from scob.draws import mix, seed_key
 from scob.errors import UserError
 from scob.labels import PRESENT, UNKNOWN, Labels
+from scob.training.run_splits import as_it_began, open_reported, run_splits
 
 GUESSED_FACTOR = 1.5  # photographs with one tag each show about 1.5 classes (VOC)
 
@@ -28,6 +29,7 @@ class Data:
     holdout_observed: Labels | None
     drawn: Labels  # observed labels of train and holdout together, the label file of the run folder
     k: float
+    unused: tuple[str, ...] = ()  # the other splits of the source
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class ReadImages:
     train: Split
     drawn: Labels
     evaluate: Split | None
+    unused: tuple[str, ...] = ()  # the other splits of the source
 
 
 def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
@@ -61,14 +64,41 @@ def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
 
 
 def holdout_rows(observed: Labels, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which images are held out: drawn by image id, never an image of a class with fewer than three positives."""
+    """Which images are held out: drawn by image id, never an image of a class with fewer than three positives.
+
+    Nor is the last positive of any class: the next image in the draw takes its place.
+    """
     present = observed.values == PRESENT
-    rare = present.sum(axis=0) < 3
-    eligible = ~(present & rare).any(axis=1)
+    left = present.sum(axis=0)
+    eligible = ~(present & (left < 3)).any(axis=1)
     draw = np.where(eligible, mix(observed.keys, seed_key(seed, "holdout")), np.uint64(2**64 - 1))
+    order = np.argsort(draw, kind="stable")[: int(eligible.sum())]
+    wanted = int(share * len(observed))
     held_out = np.zeros(len(observed), dtype=bool)
-    held_out[np.argsort(draw, kind="stable")[: min(int(share * len(observed)), int(eligible.sum()))]] = True
+    held_out[order[:wanted]] = True
+    if (present[~held_out].any(axis=0) == (left > 0)).all():
+        return held_out
+    held_out[:] = False
+    for row in order:
+        if held_out.sum() == wanted:
+            break
+        if (left[present[row]] > 1).all():
+            held_out[row] = True
+            left -= present[row]
     return held_out
+
+
+def limited_rows(labels: Labels, limit: int, seed: int, listed: Labels | None = None) -> NDArray[np.int64]:
+    """`limit` rows, drawn by image id and `seed`, in the order of the source; a larger limit adds to a smaller one.
+
+    Only images in `listed` are drawn if it has enough of them: a label file, or the images a run began with.
+    """
+    first = np.ones(len(labels), dtype=bool)
+    if listed is not None:
+        names = set(listed.images)
+        known = np.array([name in names for name in labels.images], dtype=bool)
+        first = known if known.sum() >= min(limit, len(labels)) else first
+    return np.sort(np.lexsort((mix(labels.keys, seed_key(seed, "limit")), ~first))[:limit])
 
 
 def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
@@ -81,40 +111,35 @@ def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
     return replace(split.select(rows), skipped=(*split.skipped, *late))
 
 
-def reading_options(config: Config) -> tuple[ReadOptions, tuple[str, ...], str | None]:
-    """Options, the names of all splits, and the split to train on (None if there is only one)."""
-    d = config.data
-    names = splits_of(d.source, d.format)
-    train = d.train if d.train in names or len(names) > 1 else None
-    return ReadOptions(difficult=d.difficult, skip_bad=d.skip_bad), names, train
+def reading_options(config: Config) -> ReadOptions:
+    """How the source is read."""
+    return ReadOptions(difficult=config.data.difficult, skip_bad=config.data.skip_bad)
 
 
 def listed_images(config: Config) -> Split:
-    """The training images of a run as its source lists them. They are not decoded, so some may be broken."""
-    options, _, train = reading_options(config)
-    return read_split(config.data.source, train, options, config.data.format)
+    """The training images of a finished run as its source lists them. They are not decoded: some may be broken."""
+    train = run_splits(as_it_began(config, reports=False)).train
+    return read_split(config.data.source, train, reading_options(config), config.data.format)
 
 
-def read_images(config: Config, latecomers: bool = True) -> ReadImages:
+def read_images(config: Config, latecomers: bool = True, began_with: Labels | None = None) -> ReadImages:
     """Read the training split and the reported split, and observe the labels.
 
     Images that `labels.file` does not list are an error, unless `data.skip_bad` is set or `latecomers` is false: then
-    they are left out.
+    they are left out. With `data.limit`, a resumed run keeps the images it `began_with`.
     """
     d = config.data
-    options, names, train_name = reading_options(config)
-    split = open_split(d.source, train_name, options, d.format)
+    splits, options = run_splits(config), reading_options(config)
+    split = open_split(d.source, splits.train, options, d.format)
     stored = Labels.load(Path(config.labels.file)) if config.labels.file else None
     if stored is not None and (d.skip_bad or not latecomers):
         split = without_latecomers(split, stored, config.labels.file)
     if d.limit:
-        split = split.select(np.arange(min(d.limit, len(split))))
-    evaluate = None
-    if d.evaluate and d.evaluate in names and d.evaluate != split.name:
-        evaluate = open_split(d.source, d.evaluate, replace(options, classes=split.labels.classes), d.format)
-    elif d.evaluate and Path(d.evaluate).is_file():
-        evaluate = open_complete(d.evaluate, None, replace(options, classes=split.labels.classes))
-    return ReadImages(split, observe(split.labels, config, stored), evaluate)
+        split = split.select(
+            limited_rows(split.labels, d.limit, config.labels.seed, stored if began_with is None else began_with)
+        )
+    evaluate = open_reported(config, splits, replace(options, classes=split.labels.classes))
+    return ReadImages(split, observe(split.labels, config, stored), evaluate, splits.unused)
 
 
 def arrange(images: ReadImages, config: Config) -> Data:
@@ -133,14 +158,14 @@ def arrange(images: ReadImages, config: Config) -> Data:
             rows, held_rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
             return Data(
                 split.select(rows), split.select(held_rows), images.evaluate, given.select(rows),
-                drawn.select(held_rows), drawn, k,
+                drawn.select(held_rows), drawn, k, images.unused,
             )  # fmt: skip
-    return Data(split, None, images.evaluate, given, None, drawn, k)
+    return Data(split, None, images.evaluate, given, None, drawn, k, images.unused)
 
 
-def load_data(config: Config, latecomers: bool = True) -> Data:
+def load_data(config: Config, latecomers: bool = True, began_with: Labels | None = None) -> Data:
     """Read the splits, observe the labels, hold some images out."""
-    return arrange(read_images(config, latecomers), config)
+    return arrange(read_images(config, latecomers, began_with), config)
 
 
 def guessed_positives(observed: Labels) -> float:

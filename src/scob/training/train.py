@@ -19,6 +19,7 @@ from scob.training.results import write_results
 from scob.training.resume import check_same
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
+from scob.training.run_splits import as_it_began
 from scob.training.stopping import LOST, StopRequest, watching_peers
 
 
@@ -60,7 +61,9 @@ def train(
                     run.check_free()
         if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
             return FinishedRun(run, config, run.summary())
-        data = shared.data or read_data(config, listen)
+        data = shared.data or read_data(config, listen, run if resume and run.config_file.exists() else None)
+        if data.evaluate is None:
+            listen(Note(nothing_reported(data, config)))
         # A resumed run does not need `init`: its first checkpoint has the weights it started from.
         starts_from = init if not resume else None
         if starts_from is None:
@@ -82,12 +85,29 @@ def train(
         return train_to_end(training, experiment, run)
 
 
-def read_data(config: Config, listen: Listener) -> Data:
-    """The data of a run, with a note about images that were left out."""
-    data = load_data(config)
+def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data:
+    """The data of a run, with a note about images that were left out; a run that has `begun` keeps its own."""
+    data = load_data(config) if begun is None else read_as_begun(config, begun)
     if skipped := data.train.skipped:
         listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
     return data
+
+
+def read_as_begun(config: Config, run: RunFolder) -> Data:
+    """The data of a run that has begun: the images it drew by `data.limit`, and the split it reported on so far."""
+    epochs = run.records("epoch")
+    reports = not epochs or any("mAP" in epoch for epoch in epochs)
+    labels = run.labels() if config.data.limit and run.labels_file.exists() else None
+    return load_data(as_it_began(config, reports), began_with=labels)
+
+
+def nothing_reported(data: Data, config: Config) -> str:
+    """The sentence that a run without an evaluation split begins with."""
+    last = ", and the last epoch becomes the model" if config.train.select == "best-on-test" else ""
+    advice = "give a table with complete labels as data.evaluate (with --images: --val)"
+    if data.unused:
+        advice = f"data.evaluate can be {' or '.join(data.unused)}"
+    return f"no evaluation split, so mAP is not reported{last}; {advice}"
 
 
 def write_or_check_settings(run: RunFolder, config: Config, data: Data, processes: Processes, resume: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scob.data.describe import describe
 from scob.data.readers import infer_format, open_split, splits_of
 from scob.data.split import ReadOptions
 from scob.errors import UserError
@@ -69,9 +70,9 @@ def test_an_image_without_a_label_is_kept(coco: tuple[Path, dict[str, Any]]) -> 
     everything = open_split(str(coco[0]), None)
     assert len(everything) == 3
     assert everything.masks is not None
-    last = everything.masks.load(2)
-    assert last is not None
-    assert last.present == {}
+    empty = everything.masks.load(1)
+    assert empty is not None and empty.present == {}
+    assert everything.masks.load(2) is None  # the file of val2014 has no segmentation
 
 
 def test_masks_are_merged_per_class(coco: tuple[Path, dict[str, Any]]) -> None:
@@ -113,6 +114,50 @@ def test_bad_entries_are_named_and_can_be_skipped(
     split = open_split(str(root), "train", ReadOptions(skip_bad=True))
     assert len(split.skipped) == 1
     assert "train2014/1.jpg" in split.labels.images
+
+
+def test_without_segmentation_there_are_no_masks(coco: tuple[Path, dict[str, Any]]) -> None:
+    root, data = coco
+    for mark in data["annotations"]:
+        del mark["segmentation"]
+    save(root, data)
+    assert open_split(str(root), "train").masks is None
+    assert open_split(str(root), None).masks is None
+    assert open_split(str(root), "train").remarks == ()
+
+
+def test_masks_in_part_are_said_to_be_so(coco: tuple[Path, dict[str, Any]]) -> None:
+    root, data = coco
+    data["annotations"][1]["segmentation"] = []  # one of the two dogs
+    data["annotations"].append({"id": 4, "image_id": 11, "category_id": 3})
+    save(root, data)
+    split = open_split(str(root), "train")
+    assert split.remarks == ("2 of 4 annotated objects have a segmentation",)
+    assert split.masks is not None
+    objects = split.masks.load(0)
+    assert objects is not None and list(objects.present) == [0]  # the mask of one dog would be wrong for two
+    assert split.masks.load(1) is None
+    assert "2 of 4 annotated objects have a segmentation" in describe(str(root), "train").splits[0].notes
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("categories"), "it has no list of categories"),
+        (lambda d: d.update(categories=None), "it has no list of categories"),
+        (lambda d: d.update(categories=[]), "its list of categories is empty"),
+        (lambda d: d.pop("annotations"), "it has no list of annotations"),
+        (lambda d: d.pop("images"), "it has no list of images"),
+        (lambda d: d.update(images=[], annotations=[]), "the split 'train2014' has no usable images"),
+    ],
+)
+def test_a_file_without_a_part_is_refused(
+    coco: tuple[Path, dict[str, Any]], change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    change(coco[1])
+    save(*coco)
+    with pytest.raises(UserError, match=message):
+        open_split(str(coco[0]), "train")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"images": []}', '{"images": [], "categories": [{"id": 1}]}'])

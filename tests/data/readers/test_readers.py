@@ -6,7 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scob.data.readers import READERS, infer_format, open_complete, open_split, read_split, reader, splits_of
+from scob.data.readers import (
+    READERS,
+    infer_format,
+    match_split,
+    no_such_split,
+    open_complete,
+    open_split,
+    read_split,
+    reader,
+    splits_of,
+)
 from scob.data.split import ReadOptions
 from scob.errors import UserError
 
@@ -55,6 +65,35 @@ def test_an_image_that_cannot_be_decoded_is_left_out_only_when_asked(tmp_path: P
     opened = open_split(str(tmp_path), None, ReadOptions(skip_bad=True))
     assert opened.labels.images == ("cat/a.png",)
     assert len(opened.skipped) == 1 and "b.png" in opened.skipped[0]
+
+
+@pytest.mark.parametrize(
+    ("split", "splits", "meant"),
+    [
+        ("val", ("train", "val"), "val"),
+        ("val", ("train2014", "val2014"), "val2014"),
+        ("train", ("train_2014", "val-1"), "train_2014"),
+        ("val", ("train", "validation"), "validation"),
+        ("valid", ("train", "val"), "val"),
+        ("val", ("val2014", "val2017"), None),
+        ("val2014", ("train2017", "val2017"), None),
+        ("train", ("trainval", "test"), None),
+        ("", ("2014",), None),
+    ],
+)
+def test_a_split_is_found_by_its_name_or_as_the_only_one_of_its_kind(
+    split: str, splits: tuple[str, ...], meant: str | None
+) -> None:
+    assert match_split(split, splits) == meant
+
+
+@pytest.mark.parametrize(
+    ("split", "hint"), [("vall", "'val2014'"), ("Train2014", "'train2014'"), ("val2017", "'val2014'"), ("x", None)]
+)
+def test_the_nearest_split_is_named(split: str, hint: str | None) -> None:
+    message = str(no_such_split("here", split, ("train2014", "val2014")))
+    assert message.startswith(f"here has no split {split!r}; it has: train2014, val2014")
+    assert message.endswith(f" (did you mean {hint}?)" if hint else "val2014")
 
 
 def test_a_split_without_images_is_an_error(voc: Path) -> None:

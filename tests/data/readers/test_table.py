@@ -91,6 +91,15 @@ def test_split_column_and_split_files(root: Path, tmp_path: Path, paint: Painter
         open_split(str(folder), "test")
 
 
+@pytest.mark.parametrize("text", ["", "image,label\n"])
+def test_an_empty_table_beside_another_is_refused(root: Path, text: str) -> None:
+    table(root, "image,label\na.png,cat\n", "train.csv")
+    table(root, text, "val.csv")
+    assert splits_of(str(root)) == ("train", "val")
+    with pytest.raises(UserError, match=r"val\.csv (is empty|has no rows)"):
+        open_split(str(root), "train")
+
+
 def test_a_table_without_splits_is_one_called_train(root: Path) -> None:
     source = table(root, "image,label\na.png,cat\n")
     assert splits_of(source) == ("train",)

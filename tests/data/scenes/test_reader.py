@@ -56,7 +56,7 @@ def test_classes_may_be_chosen_and_ordered() -> None:
         ("scenes:10by64", "train", None, "scenes:500x96"),
         ("scenes:10x8", "train", None, "32-1024"),
         ("scenes:1x64", "train", None, "too few"),
-        ("scenes:4x64", "test", None, "train and val"),
+        ("scenes:4x64", "test", None, "it has: train, val"),
         ("scenes:4x64", "train", ("dragon",), "'dragon'"),
     ],
 )

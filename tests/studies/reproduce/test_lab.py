@@ -101,8 +101,23 @@ def test_settings_start_from_the_demo_on_scenes_only(tmp_path):
 
 def test_without_a_reported_split_the_table_says_so(tree, tmp_path):
     lab = Lab(merge(tree, {"data": {"evaluate": "test"}}), tmp_path)
-    with pytest.raises(UserError, match=r"table-x needs .* no split 'test'"):
+    with pytest.raises(UserError, match=r"no split 'test'; it has: train, val"):
         lab.need_reported_split("table-x")
+    lab = Lab(merge(tree, {"data": {"evaluate": "none"}}), tmp_path)
+    assert not lab.reports
+    with pytest.raises(UserError, match=r"table-x needs .* data\.evaluate=SPLIT .*train, val"):
+        lab.need_reported_split("table-x")
+
+
+def test_a_study_keeps_the_images_of_its_label_file(tree, tmp_path):
+    lab = Lab(merge(tree, {"data": {"limit": 16}}), tmp_path)
+    config = lab.config(variants.SCOB)
+    first = Lab(tree, tmp_path / "all").data(config.model_copy(update={"data": Lab(tree, tmp_path).base.data})).drawn
+    first.select(range(16)).save(lab.labels_file(config))  # as an earlier version left it: the first images
+    assert lab.data(config).drawn.images == first.images[:16]
+    fresh = Lab(merge(tree, {"data": {"limit": 16}}), tmp_path / "fresh")
+    assert len(fresh.data(config).drawn) == 16 and fresh.data(config).drawn.images != first.images[:16]
+    assert fresh.data(fresh.config(variants.ROLE, seed=1)) is fresh.data(config)
 
 
 def test_runs_share_one_look_at_the_images_and_come_out_as_on_their_own(tree, tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """Which reader reads which source. A new reader is a module with the functions of `ReaderModule`, and a line here."""
 
+import difflib
 import importlib
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, cast
@@ -20,6 +22,10 @@ READERS = {
     "table": "scob.data.readers.table",
     "folder": "scob.data.readers.folder",
 }
+
+
+class SplitError(UserError):
+    """A split that does not exist, has no images, or cannot be measured on."""
 
 
 class ReaderModule(Protocol):
@@ -83,7 +89,7 @@ def open_split(source: str, split: str | None, options: ReadOptions = ReadOption
     """
     opened = read_split(source, split, options, format)
     if not len(opened):
-        raise UserError(f"{source}: the split {opened.name!r} has no usable images")
+        raise SplitError(f"{source}: the split {opened.name!r} has no usable images")
     if options.skip_bad and not is_scenes(source):
         from scob.data.check import without_broken
 
@@ -95,23 +101,29 @@ def open_complete(source: str, split: str | None, options: ReadOptions = ReadOpt
     """`open_split` for data that results are measured on, where every label must be known.
 
     If a table names only what is present, every other class counts as absent. A folder per class cannot say what is
-    absent, so nothing can be measured on it.
+    absent, so nothing can be measured on it. Neither can it where no class has both a positive and a negative.
     """
     opened = open_split(source, split, options, format)
     labels = opened.labels
     if not (labels.values == PRESENT).any():
-        raise UserError(
+        raise SplitError(
             f"{source}: no image of the split {opened.name!r} has a known label, so there is nothing to measure"
         )
-    if (labels.values == ABSENT).any():
-        return opened
-    if (infer_format(source) if format == "auto" else format) != "table":
-        raise UserError(
-            f"{source} does not say which classes an image does not show, so precision cannot be measured: "
-            "list every class of each image in a table (image,label)"
+    if not (labels.values == ABSENT).any():
+        if (infer_format(source) if format == "auto" else format) != "table":
+            raise SplitError(
+                f"{source} does not say which classes an image does not show, so precision cannot be measured: "
+                "list every class of each image in a table (image,label)"
+            )
+        values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
+        labels = Labels(labels.classes, labels.images, values, labels.origin)
+        opened = replace(opened, labels=labels)
+    if not ((labels.values == PRESENT).any(axis=0) & (labels.values == ABSENT).any(axis=0)).any():
+        raise SplitError(
+            f"{source}: no class of the split {opened.name!r} is present in one image and absent from another, so "
+            "there is nothing to measure: add images"
         )
-    values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
-    return replace(opened, labels=Labels(labels.classes, labels.images, values, labels.origin))
+    return opened
 
 
 def read_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
@@ -128,7 +140,31 @@ def read_split(source: str, split: str | None, options: ReadOptions = ReadOption
     return module.read(path, split, options)
 
 
-def no_such_split(source: Path, split: str, splits: tuple[str, ...]) -> UserError:
-    """The error for a split that does not exist."""
-    known = ", ".join(splits) or "none"
-    return UserError(f"{source} has no split {split!r}; it has: {known}")
+def match_split(split: str, splits: tuple[str, ...]) -> str | None:
+    """The split of that name, or else the only one of that kind ('val' means 'val2014'); None if there is none."""
+    if split in splits:
+        return split
+    alike = [name for name in splits if _kind(name) == _kind(split)]
+    return alike[0] if split and not split[-1].isdigit() and len(alike) == 1 else None
+
+
+def find_split(source: Path | str, split: str, splits: tuple[str, ...]) -> str:
+    """`match_split`, or an error that names the nearest split and lists all."""
+    name = match_split(split, splits)
+    if name is None:
+        raise no_such_split(source, split, splits)
+    return name
+
+
+def no_such_split(source: Path | str, split: str, splits: tuple[str, ...]) -> SplitError:
+    """The error for a split that does not exist: it names the nearest and lists all."""
+    names = {**{_kind(name): name for name in reversed(splits)}, **{name: name for name in splits}}
+    close = difflib.get_close_matches(split, names, n=1)
+    hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
+    return SplitError(f"{source} has no split {split!r}; it has: {', '.join(splits) or 'none'}{hint}")
+
+
+def _kind(split: str) -> str:
+    """'val' for 'val2014', 'valid' and 'validation'."""
+    stem = re.sub(r"[-_]?\d+$", "", split)
+    return "val" if stem in ("valid", "validation") else stem

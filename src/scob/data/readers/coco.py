@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
-from scob.data.readers import no_such_split
+from scob.data.readers import find_split
 from scob.data.readers.text_lists import read_text
 from scob.data.split import ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
@@ -31,7 +31,7 @@ def recognises(source: Path) -> bool:
 
 
 def splits(source: Path) -> tuple[str, ...]:
-    """'train2014', 'val2014', ...; `read` also takes 'train' and 'val' if there is only one year."""
+    """'train2014', 'val2014', ..."""
     names = list(_files(source))
     return tuple(sorted(names, key=lambda name: (not name.startswith("train"), name)))
 
@@ -39,7 +39,7 @@ def splits(source: Path) -> tuple[str, ...]:
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, images without a label included, or all images for None. A crowd counts as present, as usual."""
     files = _files(source)
-    names = sorted(files) if split is None else [_resolve(source, split, files)]
+    names = sorted(files) if split is None else [find_split(source, split, splits(source))]
     root = Root(source)
     parts = [_read_one(source, name, files[name], root, options) for name in names]
     if len({part.labels.classes for part in parts}) > 1:
@@ -56,15 +56,6 @@ def _files(source: Path) -> dict[str, Path]:
             if match:
                 files[match[1]] = path
     return files
-
-
-def _resolve(source: Path, split: str, files: dict[str, Path]) -> str:
-    if split in files:
-        return split
-    years = [name for name in files if re.fullmatch(re.escape(split) + r"\d{4}", name)]
-    if len(years) == 1:
-        return years[0]
-    raise no_such_split(source, split, tuple(sorted(files)))
 
 
 def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOptions) -> Split:
@@ -84,7 +75,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
     notes: list[str] = []
     skipped: list[str] = []
     dropped: set[str] = set()
-    for number, entry in enumerate(coco.dataset.get("images", []), 1):
+    for number, entry in enumerate(coco.dataset["images"], 1):
         where = f"{shown} image {number}"
         try:
             identity, file_name = _entry(entry, where)
@@ -101,7 +92,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         paths.append(image)
         notes.append(where)
     values = np.full((len(ids), len(classes)), ABSENT, np.int8)
-    for number, mark in enumerate(coco.dataset.get("annotations", []), 1):
+    for number, mark in enumerate(coco.dataset["annotations"], 1):
         where = f"{shown} annotation {number}"
         try:
             image_id, category = int(mark["image_id"]), int(mark["category_id"])
@@ -115,13 +106,16 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
             values[rows[image_id], column[category]] = PRESENT
         elif str(image_id) not in dropped:
             skip_or_raise(UserError(f"{where}: there is no image with id {image_id}"), options.skip_bad, skipped)
+    marks = len(coco.dataset["annotations"])
+    segmented = sum(1 for mark in coco.dataset["annotations"] if mark.get("segmentation"))
     return Split(
         name=name,
         labels=Labels(classes, tuple(ids), values, "full"),
         images=ImageFiles(tuple(paths), tuple(notes)),
-        masks=InstanceMasks(coco, tuple(rows), column),
+        masks=InstanceMasks(coco, tuple(rows), column) if segmented else None,
         skipped=tuple(skipped),
         expected_positives=EXPECTED_POSITIVES if len(classes) == CLASS_COUNT else None,
+        remarks=(f"{segmented:,} of {marks:,} annotated objects have a segmentation",) if 0 < segmented < marks else (),
     )
 
 
@@ -133,8 +127,11 @@ def _load(path: Path) -> Any:
         dataset = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON: {error}") from None
-    if not isinstance(dataset, dict) or not isinstance(dataset.get("images"), list) or "categories" not in dataset:
-        raise UserError(f"{path} is not a COCO instances file: it has no images or no categories")
+    for part in ("images", "categories", "annotations"):
+        if not isinstance(dataset, dict) or not isinstance(dataset.get(part), list):
+            raise UserError(f"{path} is not a COCO instances file: it has no list of {part}")
+    if not dataset["categories"]:
+        raise UserError(f"{path}: its list of categories is empty; list the classes there, with an id and a name each")
     coco = COCO()
     coco.dataset = dataset
     try:
@@ -161,7 +158,7 @@ def _relative(source: Path, name: str, file_name: str) -> str:
 
 @dataclass(frozen=True)
 class InstanceMasks:
-    """Instance masks, merged per class; no pixel is void."""
+    """Instance masks, merged per class; no pixel is void. An image whose objects all lack one has none."""
 
     coco: Any = field(repr=False)
     ids: tuple[int, ...]
@@ -174,8 +171,14 @@ class InstanceMasks:
             height, width = (int(entry[side]) for side in ("height", "width"))
             if not 0 < height * width <= MAX_PIXELS or not 1 <= min(height, width) <= max(height, width) <= MAX_SIDE:
                 raise ValueError(f"an image of {height} x {width} pixels")  # before memory is allocated for it
-            for mark in self.coco.imgToAnns.get(self.ids[index], []):
-                if not mark.get("segmentation"):
+            marks = self.coco.imgToAnns.get(self.ids[index], [])
+            outlined = [mark for mark in marks if mark.get("segmentation")]
+            if marks and not outlined:
+                return None
+            # The mask of a class would be incomplete if one of its objects had no outline.
+            partly = {int(mark["category_id"]) for mark in marks if not mark.get("segmentation")}
+            for mark in outlined:
+                if int(mark["category_id"]) in partly:
                     continue
                 shape = mark["segmentation"]
                 if isinstance(shape, dict) and list(shape["size"]) != [height, width]:
@@ -203,13 +206,13 @@ def _check_outlines(outlines: list[Any], side: int) -> None:
 class JoinedMasks:
     """The masks of several splits, one after the other."""
 
-    parts: tuple[InstanceMasks, ...]
+    parts: tuple[Split, ...]
 
     def load(self, index: int) -> ObjectMasks | None:
         for part in self.parts:
-            if index < len(part.ids):
-                return part.load(index)
-            index -= len(part.ids)
+            if index < len(part):
+                return part.masks.load(index) if part.masks is not None else None
+            index -= len(part)
         raise IndexError(index)
 
 
@@ -221,12 +224,12 @@ def _join(parts: list[Split]) -> Split:
         "full",
     )
     files = [part.images for part in parts if isinstance(part.images, ImageFiles)]
-    masks = tuple(part.masks for part in parts if isinstance(part.masks, InstanceMasks))
     return Split(
         name="all",
         labels=labels,
         images=ImageFiles(tuple(p for f in files for p in f.paths), tuple(n for f in files for n in f.notes)),
-        masks=JoinedMasks(masks),
+        masks=JoinedMasks(tuple(parts)) if any(part.masks is not None for part in parts) else None,
         skipped=tuple(s for part in parts for s in part.skipped),
         expected_positives=parts[0].expected_positives,
+        remarks=tuple(f"{part.name}: {remark}" for part in parts for remark in part.remarks),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from scob.data.images import ImageFiles, Root, skip_or_raise
-from scob.data.readers import no_such_split
+from scob.data.readers import find_split
 from scob.data.readers.text_lists import read_lines
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
@@ -47,8 +47,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     folder = home(source)
     if folder is None:
         raise UserError(f"{source} is not in the layout of CUB-200-2011: it has no images.txt and attributes")
-    if split not in (None, *SPLITS):
-        raise no_such_split(source, str(split), SPLITS)
+    split = None if split is None else find_split(source, split, SPLITS)
     classes = _attributes(folder)
     training = {image: flag for image, flag, _ in _pairs(folder / "train_test_split.txt")}
     root = Root(folder)

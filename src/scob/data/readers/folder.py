@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from scob.data.images import ImageFiles, Root, image_names, skip_or_raise
-from scob.data.readers import no_such_split
+from scob.data.readers import find_split
 from scob.data.readers.text_lists import class_list, unknown_class
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
@@ -30,8 +30,7 @@ def splits(source: Path) -> tuple[str, ...]:
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, or all images for None. An image shows the class whose folder it is in; the rest is unknown."""
     split_folders = _split_folders(source)
-    if split is not None and split not in splits(source):
-        raise no_such_split(source, split, splits(source))
+    split = None if split is None else find_split(source, split, splits(source))
     tops = [split] if split and split_folders else list(split_folders) or [""]
     # Classes come from every split, so that a class missing in one keeps its column.
     names_seen = sorted({folder.name for top in (split_folders or ("",)) for folder in _folders(source / top)})

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from scob.data.images import ImageFiles, Root, skip_or_raise
-from scob.data.readers import no_such_split
+from scob.data.readers import find_split
 from scob.data.readers.table_rows import SUFFIXES, WORDS, Row, read_rows
 from scob.data.readers.text_lists import class_list, unknown_class
 from scob.data.split import ReadOptions, Split
@@ -24,6 +24,7 @@ from scob.errors import UserError
 from scob.labels import Labels
 
 UNSPLIT = "train"
+EMPTY_SPLITS = ("train", "val", "test")  # an empty file of such a name is a mistake, not a file of another kind
 
 
 @dataclass
@@ -77,9 +78,9 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     names = fixed or (*wide, *sorted(set(classes) - set(wide)))
     if not names:
         raise UserError(f"{source} names no class: every label is blank; fill in some labels")
-    known = tuple(dict.fromkeys(entry.split for entry in entries.values()))
-    if split is not None and split not in known:
-        raise no_such_split(source, split, known)
+    stems = [path.stem for path in tables] if len(tables) > 1 else []  # a table without rows is an empty split
+    known = tuple(dict.fromkeys([*stems, *(entry.split for entry in entries.values())]))
+    split = None if split is None else find_split(source, split, known)
     selected = {name: entry for name, entry in entries.items() if split is None or entry.split == split}
     column = {name: i for i, name in enumerate(names)}
     values = np.zeros((len(selected), len(names)), np.int8)
@@ -136,7 +137,9 @@ def _tables(source: Path) -> list[Path]:
     if source.is_file():
         return [source]
     files = sorted(path for path in source.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
-    return [path for path in files if _names_images(path)]
+    tables = [path for path in files if _names_images(path)]
+    empty = [path for path in files if path.stem in EMPTY_SPLITS and not path.stat().st_size]  # `read` refuses these
+    return sorted([*tables, *empty]) if tables else []
 
 
 def _names_images(path: Path) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scob.data.images import ImageFiles, Root, skip_or_raise
-from scob.data.readers import no_such_split
+from scob.data.readers import match_split, no_such_split
 from scob.data.readers.text_lists import class_list, read_lines, unknown_class
 from scob.data.split import ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
@@ -73,7 +73,8 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """
     folder = _home(source)
     names = splits(source)
-    lists = [_list_file(folder, source, name, names) for name in ([split] if split else names)]
+    split = None if split is None else match_split(split, names) or split
+    lists = [_list_file(folder, source, name, names) for name in (names if split is None else [split])]
     classes = class_list(folder, options) or CLASSES
     images = Root(folder)
     ids: dict[str, str] = {}
@@ -100,7 +101,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     table = np.stack(values) if values else np.zeros((0, len(classes)), np.int8)
     masks = folder / "SegmentationClass"
     return Split(
-        name=split or "all",
+        name="all" if split is None else split,
         labels=Labels(classes, tuple(ids), table, "full"),
         images=ImageFiles(tuple(paths), tuple(ids.values())),
         masks=PaletteMasks(tuple(str(masks / f"{i}.png") for i in ids), len(classes)) if masks.is_dir() else None,

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from scob.data.readers import find_split
 from scob.data.scenes.composition import CLASSES, EXPECTED_POSITIVES, Scenes, draw
 from scob.data.split import ArrayImages, ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
@@ -46,8 +47,7 @@ def parse(source: str) -> tuple[int, int]:
 def read(source: Path | str, split: str | None, options: ReadOptions) -> Split:
     """Draw a split: `train` has COUNT scenes, `val` half as many; None is both, train first."""
     count, side = parse(str(source))
-    if split is not None and split not in SPLITS:
-        raise UserError(f"the scenes have no split {split!r}; their splits are {' and '.join(SPLITS)}")
+    split = None if split is None else find_split(source, split, SPLITS)
     classes = CLASSES if options.classes is None else options.classes
     for name in classes:
         if name not in CLASSES:

@@ -25,6 +25,7 @@ from scob.training.inputs import Inputs, open_inputs
 from scob.training.loop import Training
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
+from scob.training.run_splits import run_splits
 from scob.training.train import SharedParts, train
 
 WATCHED = "-watched"
@@ -91,18 +92,16 @@ class Lab:
     @property
     def reports(self) -> bool:
         """Whether there is a split to report mAP on."""
-        d = self.base.data
-        names = splits_of(d.source, d.format)
-        return bool(d.evaluate) and d.evaluate in names and d.evaluate != (d.train if len(names) > 1 else names[0])
+        splits = run_splits(self.base)
+        return splits.reported is not None or splits.table is not None
 
     def need_reported_split(self, name: str) -> None:
         """Raise an error if mAP cannot be measured."""
         if not self.reports:
-            d = self.base.data
-            has = ", ".join(splits_of(d.source, d.format)) or "none"
             raise UserError(
-                f"{name} needs a labelled split to report on, but {d.source} has no split {d.evaluate!r} besides "
-                f"the training split (it has: {has}): name one with data.evaluate=SPLIT"
+                f"{name} needs a labelled split to report on besides the training split: name one with "
+                f"data.evaluate=SPLIT ({self.base.data.source} has: "
+                f"{', '.join(splits_of(self.base.data.source, self.base.data.format)) or 'none'})"
             )
 
     def labels_file(self, config: Config) -> Path:
@@ -184,7 +183,8 @@ class Lab:
         c, first = self.base, outcomes[0].summary
         images = f"{self.title}: {first['train_images']} training images"
         if "evaluate_images" in first:
-            images += f", reported on {first['evaluate_images']} of the split {c.data.evaluate!r}"
+            split = first.get("evaluate_split", c.data.evaluate)
+            images += f", reported on {first['evaluate_images']} of the split {split!r}"
         drawn = {o.summary["labels"]["fingerprint"]: o.summary["labels"]["origin"] for o in outcomes}
         drawn_files = [f"{origin}, one file for all methods (SHA-256 {key[:12]})" for key, origin in drawn.items()]
         missing = (first.get("evaluation") or {}).get("undefined") or []

@@ -1,0 +1,79 @@
+"""Which splits of its source a run learns from and reports on. A split that is asked for is never ignored."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scob.config import Config
+from scob.data.readers import SplitError, find_split, infer_format, match_split, open_complete, splits_of
+from scob.data.split import ReadOptions, Split
+from scob.errors import UserError
+
+NOTHING = ("", "none")
+DEFAULT = "val"
+WAY_OUT = "data.evaluate=SPLIT chooses the one to report on, data.evaluate=none reports nothing"
+WITHOUT_SPLITS = ("table", "folder")  # a user's own images, which need not be split; benchmarks are
+
+
+@dataclass(frozen=True)
+class RunSplits:
+    """The splits of a run: the one to learn from, the one or the table to report on, and those that it does not use."""
+
+    train: str
+    reported: str | None
+    table: Path | None
+    unused: tuple[str, ...]
+
+
+def run_splits(config: Config) -> RunSplits:
+    """What `data.train` and `data.evaluate` mean; a UserError for a split that does not exist."""
+    d = config.data
+    kind = infer_format(d.source) if d.format == "auto" else d.format
+    names = splits_of(d.source, kind)
+    train = _find(d.source, kind, d.train, names, "data.train=SPLIT chooses the one to train on")
+    reported, table = match_split(d.evaluate, names), None
+    unsplit = d.evaluate == DEFAULT and len(names) == 1 and kind in WITHOUT_SPLITS
+    if reported is None and Path(d.evaluate).is_file():
+        table = Path(d.evaluate)
+    elif reported is None and d.evaluate not in NOTHING and not unsplit:
+        reported = _find(d.source, kind, d.evaluate, names, WAY_OUT)
+    if reported == train:
+        raise UserError(
+            f"data.evaluate={d.evaluate} is the split to train on, and results on it would mean little: name another "
+            f"(there are: {', '.join(names)}), or set data.evaluate=none to report nothing"
+        )
+    return RunSplits(train, reported, table, tuple(name for name in names if name not in (train, reported)))
+
+
+def _find(source: str, kind: str, split: str, names: tuple[str, ...], advice: str) -> str:
+    if kind == "voc":  # it has more lists than it names, which its reader finds: Segmentation/val
+        return match_split(split, names) or split
+    try:
+        return find_split(source, split, names)
+    except SplitError as error:
+        raise SplitError(f"{error}; {advice}") from None
+
+
+def open_reported(config: Config, splits: RunSplits, options: ReadOptions) -> Split | None:
+    """The images to report on, with complete labels; None if there are none."""
+    if splits.table is not None:
+        return replace(open_complete(str(splits.table), None, options), name=splits.table.name)
+    if splits.reported is None:
+        return None
+    try:
+        return open_complete(config.data.source, splits.reported, options, config.data.format)
+    except SplitError as error:
+        raise SplitError(f"{error}; {WAY_OUT}") from None
+
+
+def as_it_began(config: Config, reports: bool) -> Config:
+    """The settings by which the data of a run that has begun are read again; `reports`: whether it measured mAP.
+
+    Earlier versions trained on the only split, whatever `data.train` said, and reported nothing if the split of
+    `data.evaluate` did not exist. Such a run stays as it began.
+    """
+    d = config.data
+    names = splits_of(d.source, d.format)
+    changes = {} if reports else {"evaluate": ""}
+    if len(names) == 1 and match_split(d.train, names) is None:
+        changes["train"] = names[0]
+    return config.model_copy(update={"data": d.model_copy(update=changes)})
