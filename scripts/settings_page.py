@@ -20,9 +20,9 @@ REASONS = {
     "train.estimator": "The paper's Adam goes through the whole matrix of estimates in every step and keeps moving a "
     "row for some hundred steps after its image was seen. `dense` does the same, but makes up for those steps when "
     "the row is next read. `rows` moves the rows of the batch, once.",
-    "train.lr_estimator": "The paper's 0.01 is for a dense Adam; per visit of an image that is 20 to 30 times as much "
-    "as in a row-wise one. On held-out VOC 2007 images, row-wise, 1.0 was better than 0.01, 0.1 and 0.3 "
-    "(docs/results.md).",
+    "train.lr_estimator": "The paper's 0.01 is for a dense Adam; on VOC it moves an estimate 20 to 30 times as far per "
+    "visit of its image as a row-wise one. On held-out VOC 2007 images, row-wise, 1.0 was better than 0.01, 0.1 and "
+    "0.3 (docs/results.md).",
     "train.warmup": "Post-norm transformers need a warm-up.",
     "train.schedule": "Without decay, the last epochs fit the mistakes of the label estimator.",
     "train.ema": "Averaged weights are evaluated, for every method in a comparison. Not ablated.",

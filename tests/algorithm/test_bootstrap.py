@@ -155,6 +155,7 @@ def test_the_initial_phase_needs_one_forward(experiment_of: Any) -> None:
         ("scob.contrast=random",),
         ("scob.contrast=moco",),
         ("scob.guidance=gt-mask", "scob.optimisation=joint"),
+        ("train.estimator=dense", "scob.tree_lifetime=epoch"),
     ],
 )
 def test_a_step_never_asks_the_device_for_a_value(experiment_of: Any, words: tuple[str, ...]) -> None:
