@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from scob import methods
-from scob.config import SECTIONS, Config, known_keys, paper_values, result_neutral_keys
+from scob.config import SECTIONS, Config, changed_values, known_keys, result_neutral_keys
 
 REASONS = {
     "model.calibrate_bn": "ImageNet's BatchNorm statistics do not fit images squashed to 448 x 448 pixels. "
@@ -17,12 +17,16 @@ REASONS = {
     "train.batch": "Faster for the same number of epochs; the accuracy was not compared.",
     "train.lr_smt": "4e-4 with post-norm layers and no warm-up diverged on photographs (one trial on VOC 2012).",
     "train.lr_mapping": "The same rate as for the other new layers; not compared.",
-    "train.lr_estimator": "The paper's 0.01 is for Adam over the whole matrix, which keeps moving a row for hundreds "
-    "of steps after its image was seen: about 30 times the rate per visit. Ours moves only the rows of the batch, "
-    "once. On held-out VOC 2007 images 1.0 was better than 0.01, 0.1 and 0.3 (docs/results.md).",
+    "train.estimator": "The paper's Adam goes through the whole matrix of estimates in every step and keeps moving a "
+    "row for some hundred steps after its image was seen. `dense` does the same, but makes up for those steps when "
+    "the row is next read. `rows` moves the rows of the batch, once.",
+    "train.lr_estimator": "The paper's 0.01 is for a dense Adam; on VOC it moves an estimate 20 to 30 times as far per "
+    "visit of its image as a row-wise one. On held-out VOC 2007 images, row-wise, 1.0 was better than 0.01, 0.1 and "
+    "0.3 (docs/results.md).",
     "train.warmup": "Post-norm transformers need a warm-up.",
     "train.schedule": "Without decay, the last epochs fit the mistakes of the label estimator.",
     "train.ema": "Averaged weights are evaluated, for every method in a comparison. Not ablated.",
+    "train.holdout": "The paper trains on all images and does not say how it chose the epoch.",
     "train.holdout_labels": "Your own images have no full labels to choose an epoch with. With `observed`, unknown "
     "labels count as absent (mAP-observed); they are left out if at least as many labels are known to be absent as "
     "present (partial labels).",
@@ -39,9 +43,9 @@ def words(text: object) -> str:
     return str(text).replace("|", ", ")
 
 
-def row(key: str, field: Any) -> str:
-    paper = field.json_schema_extra["paper"]
-    return f"| `{key}` | {value(field.default)} | {value(paper)} | {words(field.description)} |"
+def row(key: str, field: Any, columns: tuple[str, ...] = ("paper", "released")) -> str:
+    values = [field.default, *(field.json_schema_extra[column] for column in columns)]
+    return f"| `{key}` | {' | '.join(value(v) for v in values)} | {words(field.description)} |"
 
 
 def page() -> str:
@@ -49,17 +53,25 @@ def page() -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting with its default, the paper's value (– if the paper gives none) and what it does. Settings come",
-        "from YAML files and from `key=value` words on the command line:",
-        "`scob train configs/voc2007.yaml scob.tau=0.1 method=role`. `preset=paper` sets every value that the paper",
-        "gives, except the backbone. `python scripts/settings_page.py` writes this page.",
+        "Every setting with its default, the paper's value (– if the paper gives none), the value in the authors'",
+        "released code, and what it does. Settings come from YAML files and from `key=value` words on the command",
+        "line: `scob train configs/voc2007.yaml scob.tau=0.1 method=role`. `python scripts/settings_page.py` writes",
+        "this page.",
         "",
-        "| setting | default | paper | what it does |",
-        "|---|---|---|---|",
+        "`preset=paper` sets every value in the column 'paper', `preset=released` every value in the column",
+        "'released', both except the backbone. Words on the command line outrank a preset. So does a settings file of",
+        "your own. A preset on the command line outranks the files that come with Scob (`configs/`), except their",
+        "`data`, `labels` and backbone: `scob train configs/coco2014.yaml preset=paper` trains for 30 epochs with a",
+        "batch of 8. It also outranks the settings that `scob train --images` chooses to suit your images, with the",
+        "same exceptions. `preset=released` with `data.format=coco` also sets `labels.k=3.9`. [paper.md](paper.md)",
+        "lists what the released code does and no setting can express.",
+        "",
+        "| setting | default | paper | released | what it does |",
+        "|---|---|---|---|---|",
     ]
     for key in ("preset", "method"):
         field = Config.model_fields[key]
-        lines.append(f"| `{key}` | {value(field.default)} | – | {field.description} |")
+        lines.append(f"| `{key}` | {value(field.default)} | – | – | {field.description} |")
     for name, section in SECTIONS.items():
         lines += [row(f"{name}.{key}", field) for key, field in section.model_fields.items()]
     neutral = ", ".join(f"`{key}`" for key in known_keys() if key in result_neutral_keys())
@@ -73,7 +85,7 @@ def page() -> str:
         "| setting | ours | paper | why |",
         "|---|---|---|---|",
     ]
-    for name, changed in paper_values().items():
+    for name, changed in changed_values("paper").items():
         for key, printed in changed.items():
             default = SECTIONS[name].model_fields[key].default
             lines.append(f"| `{name}.{key}` | {value(default)} | {value(printed)} | {REASONS[f'{name}.{key}']} |")
@@ -89,7 +101,7 @@ def page() -> str:
     ]
     for name in methods.names():
         fields = {} if name == "scob" else methods.find(name).Settings.model_fields
-        lines += [row(f"{name}.{key}", field) for key, field in fields.items()]
+        lines += [row(f"{name}.{key}", field, ("paper",)) for key, field in fields.items()]
     lines.append("")
     return "\n".join(lines)
 

@@ -1,17 +1,15 @@
 """The settings files that come with Scob: `demo` and one for each benchmark."""
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from scob.config import read_yaml
+from scob.config import PACKAGED, read_yaml
 from scob.errors import UserError, nearest
 
 
 def packaged_configs() -> dict[str, Path]:
     """Their paths by name."""
-    folder = Path(str(files("scob"))) / "configs"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+    return {file.stem: file for file in sorted(PACKAGED.glob("*.yaml"))}
 
 
 def packaged_config(name: str) -> dict[str, Any]:

@@ -180,3 +180,18 @@ def test_the_capacity_shrinks_with_thousands_of_classes_and_never_below_four() -
     assert fitting_capacity(80, 512) == 80
     assert fitting_capacity(10_000, 512) == (1 << 26) // (10_000 * 512) == 13
     assert fitting_capacity(1_000_000, 512) == 4
+
+
+def test_a_cleared_tree_is_as_new_but_for_the_age_of_its_nodes() -> None:
+    tree, twin = (InstancePriorityTree(3, 2, 4, 9) for _ in range(2))
+    first = (torch.tensor([0, 1, 1]), torch.tensor([0.9, 0.8, 0.7]), torch.tensor([0, 1, 2]), torch.ones(3, 4))
+    second = (torch.tensor([1, 1, 1]), torch.tensor([0.2, 0.2, 0.1]), torch.tensor([5, 1, 0]), torch.ones(3, 4))
+    tree.insert(*first)
+    assert tree.top(2)[1].sum() == 3
+    tree.clear()
+    assert not tree.top(2)[1].any()
+    for each in (tree, twin):
+        each.insert(*second)
+    for name in ("features", "scores", "ids"):
+        assert torch.equal(getattr(tree, name), getattr(twin, name)), name
+    assert tree.inserted == 6

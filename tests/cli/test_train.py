@@ -45,6 +45,15 @@ def test_settings_come_from_a_packaged_file_then_from_words() -> None:
     assert config.data.source.startswith("scenes")
 
 
+@pytest.mark.parametrize("name", ["coco2014", "configs/coco2014.yaml"])
+def test_a_preset_outranks_a_packaged_file_by_name_or_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    config = read_config([name, "data.source=elsewhere", "preset=paper"], "", "")
+    assert (config.train.epochs, config.train.batch, config.train.holdout) == (30, 8, 0)
+    assert (config.data.source, config.data.format) == ("elsewhere", "coco")
+    assert read_config([name, "train.epochs=3", "preset=paper"], "", "").train.epochs == 3
+
+
 def test_words_alone_are_settings_too() -> None:
     words = ["train.epochs=3"]
     assert read_config(words, "somewhere", "").model.backbone == "somewhere"

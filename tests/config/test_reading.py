@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from scob import methods
-from scob.config import dump, load_config, merge, parse_overrides, resolve
+from scob.config import PACKAGED, dump, load_config, merge, parse_overrides, resolve
 from scob.errors import UserError
 
 
@@ -68,6 +68,41 @@ def test_words_override_the_file_and_both_override_the_preset(tmp_path: Path) ->
     file.write_text("preset: paper\ntrain: {epochs: 7, lr_smt: 1.0e-3}\n")
     config = load_config(file, ["train.epochs=9"])
     assert (config.train.epochs, config.train.lr_smt, config.train.batch) == (9, 1e-3, 8)
+
+
+def test_a_preset_on_the_command_line_outranks_a_packaged_file_but_not_a_users(tmp_path: Path) -> None:
+    packaged = PACKAGED / "coco2014.yaml"
+    assert load_config(packaged).train.epochs == 12
+    config = load_config(packaged, ["preset=paper", "train.batch=64"])
+    assert (config.train.epochs, config.train.batch) == (30, 64)
+    assert (config.data.source, config.model.backbone) == ("coco2014", "microsoft/resnet-50")
+    copy, changed = tmp_path / "coco2014.yaml", tmp_path / "mine.yaml"
+    copy.write_bytes(packaged.read_bytes())
+    changed.write_bytes(packaged.read_bytes())
+    assert load_config(copy, ["preset=paper"]) == load_config(packaged, ["preset=paper"])  # as in a checkout
+    assert load_config(changed, ["preset=paper"]).train.batch == 32  # a user's own file
+    copy.write_text(packaged.read_text().replace("12", "13"))
+    mine = load_config(copy, ["preset=paper"])
+    assert (mine.train.epochs, mine.train.batch, mine.train.lr_smt) == (13, 32, 4e-4)
+
+
+def test_the_default_preset_leaves_a_packaged_file_as_it_is() -> None:
+    assert load_config(PACKAGED / "demo.yaml", ["preset=default"]) == load_config(PACKAGED / "demo.yaml")
+    with pytest.raises(UserError, match="preset is 'papre', but"):
+        load_config(PACKAGED / "demo.yaml", ["preset=papre"])
+
+
+def test_the_released_preset_has_its_own_k_for_coco() -> None:
+    assert load_config(None, ["preset=released", "data.format=coco"]).labels.k == 3.9
+    assert load_config(None, ["preset=released", "data.format=coco", "labels.k=2"]).labels.k == 2
+    assert load_config(None, ["preset=released", "data.format=voc"]).labels.k == 0
+
+
+def test_complete_settings_take_defaults_for_what_came_later_whatever_their_preset() -> None:
+    tree = load_config(None, ["preset=paper"]).model_dump(mode="json")
+    del tree["train"]["estimator"]
+    assert resolve(tree).train.estimator == "dense"
+    assert resolve(tree, complete=True).train.estimator == "rows"
 
 
 def test_what_is_dumped_resolves_to_itself() -> None:

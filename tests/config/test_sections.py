@@ -8,11 +8,12 @@ import pytest
 from scob.config import (
     SECTIONS,
     Config,
+    changed_values,
     known_keys,
     load_config,
     merge,
-    paper_values,
     parse_overrides,
+    preset_values,
     result_neutral_keys,
 )
 from scob.errors import UserError
@@ -33,7 +34,7 @@ def test_every_setting_has_help_and_the_papers_value() -> None:
     for name, section in SECTIONS.items():
         for key, field in section.model_fields.items():
             assert field.description, f"{name}.{key}"
-            assert "paper" in cast(dict[str, Any], field.json_schema_extra), f"{name}.{key}"
+            assert {"paper", "released"} <= cast(dict[str, Any], field.json_schema_extra).keys(), f"{name}.{key}"
     assert all(field.description for field in Config.model_fields.values())
 
 
@@ -45,7 +46,7 @@ def test_known_keys_are_the_settings_and_the_two_at_the_top() -> None:
 def test_the_papers_preset_is_the_papers_values() -> None:
     config = load_config(None, ["preset=paper"])
     t, s, m = config.train, config.scob, config.model
-    assert (t.lr_estimator, t.lr_smt, t.lr_mapping, t.lr_other) == (0.01, 4e-4, 0.01, 0.001)
+    assert (t.lr_estimator, t.estimator, t.lr_smt, t.lr_mapping, t.lr_other) == (0.01, "dense", 4e-4, 0.01, 0.001)
     assert (t.epochs, t.batch, t.schedule, t.warmup) == (30, 8, "constant", 0)
     assert (s.gamma_cam, s.lambda_c, s.tau, s.momentum, s.capacity, s.negatives) == (0.5, 0.1, 1.0, 0.999, 80, 1)
     assert (s.guidance, s.contrast, s.optimisation, s.positive, s.cont_scale) == ("cam", "ipt", "em", "class", "paper")
@@ -53,15 +54,39 @@ def test_the_papers_preset_is_the_papers_values() -> None:
     assert (m.calibrate_bn, m.freeze, m.head, config.data.size) == (False, "all", "smt", 448)
 
 
-def test_the_default_differs_from_the_paper_only_where_it_says() -> None:
-    default, paper = load_config(None), load_config(None, ["preset=paper"])
+def test_the_released_preset_is_the_paper_but_for_the_authors_own_choices() -> None:
+    paper, released = preset_values("paper"), preset_values("released")
+    assert {
+        f"{name}.{key}": value
+        for name, section in released.items()
+        for key, value in section.items()
+        if value != paper[name].get(key)
+    } == {
+        "model.calibrate_bn": True, "model.position": "input", "model.projector": "query-mlp",
+        "scob.positive": "self", "scob.cam": "grad++", "scob.cam_source": "stage4", "scob.cam_window": (1, 1),
+        "scob.cont_scale": "none", "scob.capacity": 2, "scob.tree_lifetime": "epoch", "scob.init_epochs": 0,
+        "train.epochs": 20, "train.lr_smt": 4e-5, "train.schedule": "step",
+    }  # fmt: skip
+    assert all(paper[name].keys() <= released[name].keys() for name in paper)
+
+
+def test_a_presets_value_does_not_follow_a_default() -> None:
+    """What a preset gives is all there, also where it is the default today: a file may say something else."""
+    assert preset_values("paper")["scob"]["lambda_c"] == 0.1
+    for unknown in ("default", "papre", None, 3, ["paper"], {"paper": 1}):
+        assert preset_values(unknown) == {}
+
+
+@pytest.mark.parametrize("preset", ["paper", "released"])
+def test_the_default_differs_from_a_preset_only_where_it_says(preset: str) -> None:
+    default, paper = load_config(None), load_config(None, [f"preset={preset}"])
     differing = {
         (name, key)
         for name, section in SECTIONS.items()
         for key in section.model_fields
         if getattr(getattr(default, name), key) != getattr(getattr(paper, name), key)
     }
-    assert differing == {(name, key) for name, section in paper_values().items() for key in section}
+    assert differing == {(name, key) for name, section in changed_values(preset).items() for key in section}
     assert ("train", "lr_smt") in differing
 
 

@@ -128,3 +128,16 @@ def test_a_deterministic_run_continues_with_the_same_bits_on_a_gpu(
         train(config, run, shared=SharedParts(data), listen=broken_at(11))
     train(config, run, resume=True, shared=SharedParts(data))
     assert bytes_lost(whole, run) == 0
+
+
+def test_a_run_of_the_authors_choices_resumes_in_mid_epoch_with_the_same_bits(
+    configure: Any, scenes_of: Any, tmp_path: Path
+) -> None:
+    """The dense estimator's steps, and a tree that is emptied when an epoch begins but not when it is resumed."""
+    config = configure("train.checkpoint_steps=2", "scob.tree_lifetime=epoch", "train.estimator=dense")
+    data, whole, run = scenes_of(config), tmp_path / "whole", tmp_path / "run"
+    train(config, whole, shared=SharedParts(data))
+    with pytest.raises(Broken):
+        train(config, run, shared=SharedParts(data), listen=broken_at(13))
+    train(config, run, resume=True, shared=SharedParts(data))
+    assert bytes_lost(whole, run) == 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from scob.config import ModelSettings, paper_values
+from scob.config import ModelSettings, preset_values
 from scob.errors import UserError
 from scob.model.load_backbone import backbone_from_config, load_backbone
 from scob.model.network import Network, Projector, Target, build_network, follow
@@ -31,7 +31,7 @@ def millions(network: nn.Module, projector: nn.Module | None = None) -> float:
 def test_parameters_of_the_paper(head: str, expected: float, within: float) -> None:
     with torch.device("meta"):
         backbone = backbone_from_config({"model_type": "resnet", "out_features": ["stage3", "stage4"]}, "ResNet-50")
-        settings = ModelSettings(**{**paper_values().get("model", {}), "head": head})
+        settings = ModelSettings(**{**preset_values("paper")["model"], "head": head})
         network = build_network(backbone, settings, 80, 448, ((28, 28), (14, 14)))
         projector = Projector(network.dimension, settings.projection, settings.projector) if head == "smt" else None
     assert millions(network, projector) == pytest.approx(expected, abs=within)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scob.labels import Labels
-from scob.studies.demo import demo
+from scob.studies.demo import demo, demo_config
 from scob.studies.demo_results import COLUMNS, METHODS, Demo
 
 SMALL = ["data.source=scenes:96x64", "data.size=64", "train.epochs=2", "model.width=16", "model.feedforward=32"]
@@ -43,3 +43,9 @@ def test_the_page_is_self_contained(made: tuple[Path, Demo]) -> None:
 def test_the_pointing_game_was_played(made: tuple[Path, Demo]) -> None:
     p = made[1].pointing
     assert 0 <= p["inside"] <= 1 and 0 < p["by_chance"] < 1 and p["images"] > 50
+
+
+def test_a_preset_outranks_the_demos_settings() -> None:
+    config = demo_config(3, ["preset=paper", "train.epochs=2"])
+    assert (config.train.epochs, config.train.batch, config.model.width, config.scob.momentum) == (2, 8, 512, 0.999)
+    assert (config.labels.seed, config.train.seed, config.data.size) == (3, 3, 96)

@@ -15,11 +15,11 @@ NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
 @pytest.mark.gpu
 @NEEDS_GPU
 @pytest.mark.parametrize("method", ["scob", "role", "an", "an-ls", "wan", "epr", "em", "splc", "hill", "asl", "full"])
-@pytest.mark.parametrize("kept", ["none", "device"])
-def test_a_graphed_run_is_the_plain_run(configure: Any, scenes_of: Any, tmp_path: Path, method: str, kept: str) -> None:
+@pytest.mark.parametrize("more", ["train.feature_cache=none", "train.feature_cache=device", "train.estimator=dense"])
+def test_a_graphed_run_is_the_plain_run(configure: Any, scenes_of: Any, tmp_path: Path, method: str, more: str) -> None:
     words = (
         f"method={method}", "train.device=cuda", "train.precision=fp32", "train.deterministic=true",
-        "model.dropout=0", f"train.feature_cache={kept}",
+        "model.dropout=0", "scob.tree_lifetime=epoch", more,
     )  # fmt: skip
     for compiled in ("false", "true"):
         config = configure(*words, f"train.compile={compiled}")

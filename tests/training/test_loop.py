@@ -43,6 +43,22 @@ def test_the_chosen_epoch_is_the_one_the_rule_names(run_small: Any, select: str,
     assert summary["select"] == select
 
 
+@pytest.mark.parametrize("preset", ["paper", "released"])
+def test_a_preset_trains_on_every_image_and_chooses_the_epoch_on_the_reported_split(
+    run_small: Any, preset: str
+) -> None:
+    run = run_small(f"preset={preset}", "data.evaluate=val", "data.source=scenes:64x64")
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["train_images"] == 64
+    assert summary["selected_epoch"] == int(np.argmax([c["mAP"] for c in summary["curve"]]))
+    assert all("holdout" not in c for c in summary["curve"])
+
+
+def test_without_a_reported_split_a_preset_keeps_the_last_epoch(run_small: Any) -> None:
+    summary = json.loads((run_small("preset=paper") / "summary.json").read_text())
+    assert summary["selected_epoch"] == 3
+
+
 def test_the_last_epoch_is_evaluated_even_if_it_is_not_due(run_small: Any) -> None:
     run = run_small("data.evaluate=val", "train.evaluate_every=3")
     curve = json.loads((run / "summary.json").read_text())["curve"]

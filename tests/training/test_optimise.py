@@ -29,6 +29,13 @@ def test_the_rate_rises_then_falls_along_a_cosine() -> None:
     assert schedule_factor(0, 1, 1.0, "cosine") > 0
 
 
+@pytest.mark.parametrize("steps_per_epoch", [1, 7, 715, 10267])
+def test_a_step_divides_the_rate_by_ten_after_16_of_20_epochs(steps_per_epoch: int) -> None:
+    steps, drop = 20 * steps_per_epoch, 16 * steps_per_epoch
+    assert [schedule_factor(s, steps, 0.0, "step") for s in (0, drop - 1, drop, steps - 1)] == [1, 1, 0.1, 0.1]
+    assert schedule_factor(0, steps, 0.2, "step") < 1  # the warm-up comes first
+
+
 def test_it_is_adam_with_one_rate_per_group() -> None:
     smt, other, optimiser = make()
     torch.manual_seed(0)

@@ -132,6 +132,13 @@ def test_overrides_win_over_chosen_settings(small: Small) -> None:
     assert ready.config.labels.k == 3 and ready.config.data.size == 96 and ready.data.holdout is not None
 
 
+def test_a_preset_outranks_chosen_settings_but_not_the_data_labels_and_backbone(small: Small) -> None:
+    config = prepared(small.photos, small, "preset=paper", estimate=False).config
+    plain = prepared(small.photos, small, estimate=False).config
+    assert (config.train.epochs, config.train.batch, config.train.holdout) == (30, 8, 0)
+    assert (config.data, config.labels, config.model.backbone) == (plain.data, plain.labels, plain.model.backbone)
+
+
 def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small: Small, tmp_path: Path) -> None:
     def chosen(*words: str, **how: object) -> tuple[str, float]:
         ready = prepare(
@@ -143,7 +150,8 @@ def test_norms_come_first_unless_the_network_is_settled_and_the_rate_fits(small:
     assert chosen("model.width=64") == ("pre", 2e-3)
     assert chosen("model.width=512", "model.norm=post") == ("post", 1e-4)
     assert chosen("model.width=512", "train.lr_smt=3e-4") == ("pre", 3e-4)
-    assert chosen("preset=paper")[0] == "post"
+    assert chosen("preset=paper") == ("post", 4e-4)
+    assert chosen("preset=paper", "model.norm=pre", "train.lr_smt=1e-3") == ("pre", 1e-3)
     kept = Scob.from_pretrained(small.run, "cpu").card.model["norm"]
     assert chosen(init=small.run, out=tmp_path / "next")[0] == kept == "post"
 

@@ -25,6 +25,15 @@ def test_a_folder_with_a_run_is_not_free(tmp_path: Path, configure: Any) -> None
         run.check_free()
 
 
+def test_a_run_of_the_papers_preset_from_before_a_setting_is_read_as_it_was(tmp_path: Path, configure: Any) -> None:
+    run = RunFolder(tmp_path / "run")
+    config = configure("preset=paper", "train.estimator=rows", "train.holdout=0.1")
+    run.write_config(config)
+    run.config_file.write_text(run.config_file.read_text().replace("  estimator: rows\n", ""))
+    assert " estimator: " not in run.config_file.read_text()
+    assert run.read_config() == config
+
+
 def test_a_folder_without_settings_is_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a run folder: it has no config\.yaml"):
         RunFolder(tmp_path).read_config()

@@ -32,6 +32,7 @@ class Bootstrap(GuidedMethod):
     name: ClassVar[str] = "scob"
     title: ClassVar[str] = "Scob"
     started: Tensor
+    tree_epoch: Tensor
 
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
@@ -39,6 +40,8 @@ class Bootstrap(GuidedMethod):
         super().__init__(network, problem, source, config, settings)
         s = self.settings
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
+        if s.tree_lifetime == "epoch":
+            self.register_buffer("tree_epoch", torch.full((), -1, dtype=torch.int64))
         self.needs_images = s.contrast != "none"
         self.needs_positives = s.contrast != "none" and s.positive == "class" and source.cache is None
         if s.contrast != "none":
@@ -55,10 +58,18 @@ class Bootstrap(GuidedMethod):
         return {**super().groups(), "mapping": mapping}
 
     def begin_epoch(self, epoch: int) -> None:
-        """Bootstrapping starts from Theta^0: in its first epoch the target equals the online network."""
-        if self.contrasts(epoch) and not self.started.item():
+        """Bootstrapping starts from Theta^0: in its first epoch the target equals the online network.
+
+        With `tree_lifetime=epoch` the tree starts anew, unless this epoch has begun already and is being resumed.
+        """
+        if not self.contrasts(epoch):
+            return
+        if not self.started.item():
             self.started.fill_(True)
             self.target.follow(self.network, self.projector, 0.0)
+        if self.settings.tree_lifetime == "epoch" and self.tree_epoch.item() != epoch:
+            self.tree_epoch.fill_(epoch)
+            self.tree.clear()
 
     def head_replaced(self) -> None:
         if self.settings.contrast != "none":

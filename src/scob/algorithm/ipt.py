@@ -88,6 +88,14 @@ class InstancePriorityTree(nn.Module):
         self.ids[spare_class, 0].fill_(EMPTY)
         self.features[spare_class, 0].fill_(0)
 
+    def clear(self) -> None:
+        """Remove every node. `inserted` counts on, so that later nodes are younger than these were."""
+        self.features.zero_()
+        self.scores.fill_(-torch.inf)
+        self.priority.fill_(NEVER)
+        self.ids.fill_(EMPTY)
+        self.home.zero_()
+
     def top(self, count: int) -> tuple[Tensor, Tensor]:
         """Alg. 3: the `count` most confident nodes of every class: features (L, t, D) and which exist (L, t)."""
         best, positions = self.priority[:-1].topk(min(count, self.capacity), dim=1)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scob.algorithm.dense_estimator import DenseEstimator
 from scob.algorithm.estimator import Estimator
 from scob.algorithm.losses import l_class
 from scob.algorithm.method import Method, Optimiser, Problem
@@ -21,7 +22,8 @@ class LabelEstimation(Method):
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
     ) -> None:
         super().__init__(network, problem, source, config, settings)
-        self.estimator = Estimator(problem.observed, problem.keys, problem.seed, storage=problem.rows)
+        kind = DenseEstimator if config.train.estimator == "dense" else Estimator
+        self.estimator = kind(problem.observed, problem.keys, problem.seed, storage=problem.rows)
         self.capturable = problem.rows.kind == "device"
 
     def class_loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,16 @@
 """All settings of a run: what they are (`sections`), and how they are read, checked and written (`reading`)."""
 
 from scob.config.reading import (
+    PACKAGED,
     dump,
     explain,
+    is_packaged,
     load_config,
     merge,
     parse_overrides,
     read_yaml,
     resolve,
+    with_preset,
 )
 from scob.config.sections import (
     SECTIONS,
@@ -18,13 +21,15 @@ from scob.config.sections import (
     ScobSettings,
     Section,
     TrainSettings,
+    changed_values,
     known_keys,
-    paper_values,
+    preset_values,
     result_neutral_keys,
     setting,
 )
 
 __all__ = [
+    "PACKAGED",
     "SECTIONS",
     "Config",
     "DataSettings",
@@ -33,15 +38,18 @@ __all__ = [
     "ScobSettings",
     "Section",
     "TrainSettings",
+    "changed_values",
     "dump",
     "explain",
+    "is_packaged",
     "known_keys",
     "load_config",
     "merge",
-    "paper_values",
     "parse_overrides",
+    "preset_values",
     "read_yaml",
     "resolve",
     "result_neutral_keys",
     "setting",
+    "with_preset",
 ]

@@ -3,15 +3,17 @@
 import contextlib
 import reprlib
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 from pydantic import ValidationError
 
-from scob.config.sections import SECTIONS, Config, known_keys, paper_values
+from scob.config.sections import SECTIONS, Config, known_keys, preset_values
 from scob.errors import UserError, nearest
 
+PACKAGED = Path(str(files("scob"))) / "configs"  # the settings files that come with Scob
 _BRIEF = reprlib.Repr()  # an error quotes a wrong value, but not pages of it
 _BRIEF.maxstring = _BRIEF.maxother = 200
 
@@ -51,6 +53,26 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def with_preset(chosen: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """`asked` on top of settings that Scob chose (in a packaged file, or to suit some images).
+
+    A preset that is asked for outranks what Scob chose, except data, labels and the backbone: they say what to learn
+    from.
+    """
+    preset = preset_values(asked.get("preset"))
+    outranking = {name: values for name, values in preset.items() if name not in ("data", "labels")}
+    return merge(merge(chosen, outranking), asked)
+
+
+def is_packaged(path: Path) -> bool:
+    """Whether a settings file is one that comes with Scob: the file itself, or an unchanged copy in a checkout."""
+    try:
+        packaged = PACKAGED / path.resolve().name
+        return packaged.is_file() and packaged.read_bytes() == path.read_bytes()
+    except (OSError, ValueError):
+        return False
+
+
 class _PlainLoader(yaml.SafeLoader):
     """YAML without aliases: a few lines of them can expand to more than memory holds, and settings need none."""
 
@@ -82,15 +104,23 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return cast(dict[str, Any], tree)
 
 
-def resolve(tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = ()) -> Config:
-    """Check a tree of settings and fill in the defaults; `methods` names the methods whose sections are allowed."""
+def resolve(
+    tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = (), complete: bool = False
+) -> Config:
+    """Check a tree of settings and fill in the preset and the defaults.
+
+    `methods` names the methods whose sections are allowed. `complete` settings were written by `dump`, so they have the
+    preset's values already: what they lack came later, and takes the default, which is how things were before.
+    """
     allowed = {"preset", "method", *SECTIONS, *methods}
     for key in tree:
         if key not in allowed:
             suggestion = nearest(key, allowed) or nearest(key, known_keys())  # a section misspelt, or left out
             raise UserError(f"{where}: there is no setting {key!r}.{suggestion}")
-    if tree.get("preset") == "paper":
-        tree = merge(paper_values(), tree)
+    if not complete:
+        data = tree.get("data")
+        data_format = data.get("format") if isinstance(data, Mapping) else None
+        tree = merge(preset_values(tree.get("preset"), data_format), tree)
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
@@ -108,13 +138,17 @@ def explain(error: ValidationError, prefix: str = "", keys: Iterable[str] | None
 
 
 def load_config(path: Path | None, overrides: Iterable[str] = (), methods: Iterable[str] = ()) -> Config:
-    """Settings from a YAML file (or only the defaults) and `key=value` words."""
+    """Settings from a YAML file (or only the defaults) and `key=value` words.
+
+    A preset among the words outranks a packaged file, but not one that a user wrote.
+    """
     names = list(methods)
     words = list(overrides)
     tree = read_yaml(path) if path is not None else {}
     if path is not None:
         resolve(tree, str(path), names)
-    return resolve(merge(tree, parse_overrides(words)), "on the command line" if words else "the settings", names)
+    put_on_top = with_preset if path is not None and is_packaged(path) else merge
+    return resolve(put_on_top(tree, parse_overrides(words)), "on the command line" if words else "the settings", names)
 
 
 def dump(config: Config) -> str:

@@ -1,7 +1,8 @@
-"""Every setting, typed, with one line of help and the paper's value beside ours.
+"""Every setting, typed, with one line of help, the paper's value and that of the authors' released code beside ours.
 
-The default preset is what trains best here; `preset: paper` restores every value the paper gives, except the backbone
-(docs/settings.md explains the differences). Another method's settings (`ll-r: {...}`) are in a section of its name.
+The default preset is what trains best here; `preset: paper` restores every value the paper gives, `preset: released`
+those of the authors' code, both except the backbone (docs/settings.md explains the differences). Another method's
+settings (`ll-r: {...}`) are in a section of its name.
 """
 
 from collections.abc import Iterator
@@ -9,17 +10,23 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_SAME_AS_DEFAULT = object()
+_SAME = object()
+RELEASED_K = {"coco": 3.9}  # by data.format: the authors' code has a k of its own for COCO
 
 
-def setting(default: Any, help: str, paper: Any = _SAME_AS_DEFAULT, changes_result: bool = True, **limits: Any) -> Any:
-    """A field with its help text and the paper's value (`paper=None`: the paper does not give one).
+def setting(
+    default: Any, help: str, paper: Any = _SAME, changes_result: bool = True, released: Any = _SAME, **limits: Any
+) -> Any:
+    """A field with its help text, the paper's value (`paper=None`: the paper does not give one) and the released one.
+
+    Without `paper` it is the default, without `released` that of the paper.
 
     `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs and saves,
     but not what it computes: a resumed run may change it, and two runs that differ only in it are the same run.
     """
-    paper_value = default if paper is _SAME_AS_DEFAULT else paper
-    extra = {"paper": paper_value, "changes_result": changes_result}
+    paper_value = default if paper is _SAME else paper
+    released_value = paper_value if released is _SAME else released
+    extra = {"paper": paper_value, "released": released_value, "changes_result": changes_result}
     return Field(default, description=help, json_schema_extra=extra, **limits)
 
 
@@ -57,7 +64,9 @@ class LabelSettings(Section):
     """Which labels the method may see."""
 
     kind: Literal["given", "single", "partial", "full"] = setting(
-        "single", "given: as in the file; single: one positive per image; partial: a share of all labels; full: all"
+        "single",
+        "given: as in the file; single: one positive per image; partial: a share of all labels; full: all",
+        "single",
     )
     fraction: float = setting(0.1, "share of the labels to keep with labels.kind=partial", 0.1, gt=0, le=1)
     seed: int = setting(0, "seed of the label draw", None)
@@ -79,70 +88,98 @@ class ModelSettings(Section):
     freeze: Literal["all", "stages", "none"] = setting(
         "all", "which parts of the backbone are frozen; stages: all but the last stage", "all"
     )
-    calibrate_bn: bool = setting(True, "re-estimate BatchNorm statistics on the unlabelled training images", False)
-    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting("smt", "the head that reads the backbone's two stages")
+    calibrate_bn: bool = setting(
+        True, "re-estimate BatchNorm statistics on the unlabelled training images", False, released=True
+    )
+    head: Literal["smt", "cnn", "large-cnn", "linear"] = setting(
+        "smt", "the head that reads the backbone's two stages", "smt"
+    )
     width: int = setting(512, "channels inside the SMT", 512, ge=8)
     layers: int = setting(2, "encoder layers in each SMT", 2, ge=1)
     heads: int = setting(8, "attention heads in each layer", 8, ge=1)
     feedforward: int = setting(2048, "hidden units of the feed-forward sub-layer", 2048, ge=8)
     dropout: float = setting(0.1, "dropout inside the SMT", 0.1, ge=0, lt=1)
     position: Literal["input", "qk"] = setting(
-        "input", "input: add positions once, at the input; qk: add them to the queries and keys of every layer", "qk"
+        "input", "input: add positions once, at the input; qk: add them to the queries and keys of every layer", "qk",
+        released="input",
+    )  # fmt: skip
+    norm: Literal["post", "pre"] = setting(
+        "post", "layer norm after (as in the paper) or before each sub-layer", "post"
     )
-    norm: Literal["post", "pre"] = setting("post", "layer norm after (as in the paper) or before each sub-layer")
     projection: int = setting(512, "dimension of the contrastive features", 512, ge=4)
     projector: Literal["map", "query-mlp"] = setting(
-        "map", "map: a linear layer on queries and keys; query-mlp: an MLP on queries only"
+        "map", "map: a linear layer on queries and keys; query-mlp: an MLP on queries only", "map", released="query-mlp"
     )
 
 
 class ScobSettings(Section):
     """Semantic contrastive bootstrapping (Algorithm 1) and its ablations."""
 
-    guidance: Literal["cam", "none", "gt-mask"] = setting("cam", "where the masks of the contrastive pass come from")
+    guidance: Literal["cam", "none", "gt-mask"] = setting(
+        "cam", "where the masks of the contrastive pass come from", "cam"
+    )
     contrast: Literal["ipt", "random", "none", "byol", "moco", "simclr"] = setting(
-        "ipt", "what each query is contrasted with"
+        "ipt", "what each query is contrasted with", "ipt"
     )
-    optimisation: Literal["em", "joint", "two-stage"] = setting("em", "order in which masks and weights are updated")
+    optimisation: Literal["em", "joint", "two-stage"] = setting(
+        "em", "order in which masks and weights are updated", "em"
+    )
     positive: Literal["class", "self"] = setting(
-        "class", "the positive key; class: another image with the same label; self: the same image"
+        "class", "the positive key; class: another image with the same label; self: the same image", "class",
+        released="self",
+    )  # fmt: skip
+    cam: Literal["grad", "grad++"] = setting(
+        "grad", "channel weights of Eq. 2, or those of Grad-CAM++", "grad", released="grad++"
     )
-    cam: Literal["grad", "grad++"] = setting("grad", "channel weights of Eq. 2, or those of Grad-CAM++")
     cam_source: Literal["each", "stage4"] = setting(
-        "each", "each: every stage has its own map; stage4: both use the map of stage 4"
+        "each", "each: every stage has its own map; stage4: both use the map of stage 4", "each", released="stage4"
     )
-    cam_window: tuple[int, int] = setting((3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None)
+    cam_window: tuple[int, int] = setting(
+        (3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None, released=(1, 1)
+    )
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
     lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
     tau: float = setting(0.2, "temperature of Eq. 8", 1.0, gt=0)
     cont_scale: Literal["paper", "none"] = setting(
-        "none", "paper: divide Eq. 8 by 1 + the number of negatives", "paper"
+        "none", "paper: divide Eq. 8 by 1 + the number of negatives", "paper", released="none"
     )
     negatives: int = setting(1, "t: how many of the most confident nodes to take from every other class", 1, ge=1)
-    capacity: int = setting(80, "nodes in the tree of each class (at least t)", 80, ge=1)
+    capacity: int = setting(80, "nodes in the tree of each class (at least t)", 80, released=2, ge=1)
+    tree_lifetime: Literal["run", "epoch"] = setting(
+        "run", "run: the tree lasts for the whole run; epoch: every epoch begins with an empty one", "run",
+        released="epoch",
+    )  # fmt: skip
     momentum: float = setting(0.999, "alpha of Eq. 13", 0.999, ge=0, lt=1)
-    init_epochs: int = setting(1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, ge=0)
-    mask_classification: bool = setting(False, "also classify the masked features")
+    init_epochs: int = setting(
+        1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, released=0, ge=0
+    )
+    mask_classification: bool = setting(False, "also classify the masked features", False)
 
 
 class TrainSettings(Section):
     """The training loop, the same for every method."""
 
-    epochs: int = setting(12, "passes over the training images", 30, ge=1)
+    epochs: int = setting(12, "passes over the training images", 30, released=20, ge=1)
     batch: int = setting(16, "images per step, over all processes together", 8, ge=1)
-    lr_smt: float = setting(1e-4, "learning rate of the SMT (4e-4 is unstable without a warm-up)", 4e-4, gt=0)
+    lr_smt: float = setting(
+        1e-4, "learning rate of the SMT (4e-4 is unstable without a warm-up)", 4e-4, released=4e-5, gt=0
+    )
     lr_mapping: float = setting(1e-3, "learning rate of the mapping layers", 0.01, gt=0)
     lr_cnn: float = setting(1e-3, "learning rate of a convolutional head and its classifier", 0.001, gt=0)
     lr_other: float = setting(1e-3, "learning rate of the classifier and other new layers", 0.001, gt=0)
     lr_backbone: float = setting(1e-5, "learning rate of backbone stages that are not frozen", None, gt=0)
-    lr_estimator: float = setting(
-        1.0, "learning rate of the label estimator's row-wise Adam, which needs a higher one than a dense Adam",
-        0.01, gt=0,
+    estimator: Literal["rows", "dense"] = setting(
+        "rows", "Adam of the label estimates; rows: moves the rows of the batch; dense: moves all rows in every step",
+        "dense",
     )  # fmt: skip
-    warmup: float = setting(0.05, "share of all steps in which the learning rates rise from 0", 0.0, ge=0, le=1)
-    schedule: Literal["cosine", "constant"] = setting(
-        "cosine", "what the learning rates do after the warm-up", "constant"
+    lr_estimator: float = setting(
+        1.0, "learning rate of the label estimates; a row-wise Adam needs a higher one than a dense Adam", 0.01, gt=0
     )
+    warmup: float = setting(0.05, "share of all steps in which the learning rates rise from 0", 0.0, ge=0, le=1)
+    schedule: Literal["cosine", "constant", "step"] = setting(
+        "cosine", "what the learning rates do after the warm-up; step: a tenth in the last fifth of the steps",
+        "constant", released="step",
+    )  # fmt: skip
     weight_decay: float = setting(0.0, "decoupled weight decay of the new layers", 0.0, ge=0)
     seed: int = setting(0, "seed of the initial weights and of every random draw in training", None)
     device: str = setting("auto", "auto|cpu|cuda|cuda:1|mps", None, changes_result=False)
@@ -162,7 +199,7 @@ class TrainSettings(Section):
     )  # fmt: skip
     ema: float = setting(0.99, "decay of the averaged weights used for evaluation; 0: no averaging", 0.0, ge=0, lt=1)
     flip_test: bool = setting(False, "average predictions over the image and its mirror image", False)
-    holdout: float = setting(0.1, "share of the training images held out to choose the epoch", None, ge=0, lt=1)
+    holdout: float = setting(0.1, "share of the training images held out to choose the epoch", 0.0, ge=0, lt=1)
     holdout_labels: Literal["observed", "full"] = setting(
         "observed", "which labels of the held-out images choose the epoch", "full"
     )
@@ -188,9 +225,10 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="allow", validate_default=True)
 
-    preset: Literal["default", "paper"] = setting(
-        "default", "paper: every value the paper gives, except the backbone", "paper"
-    )
+    preset: Literal["default", "paper", "released"] = setting(
+        "default", "paper: every value the paper gives; released: those of the authors' code; except the backbone",
+        "paper", released="released",
+    )  # fmt: skip
     method: str = setting("scob", "scob or a competing method; see `scob compare --list`", "scob")
     data: DataSettings = Field(default_factory=DataSettings, description="where the images are")
     labels: LabelSettings = Field(default_factory=LabelSettings, description="which labels the method may see")
@@ -219,12 +257,26 @@ def _extras() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
             yield name, key, field.default, cast(dict[str, Any], field.json_schema_extra)
 
 
-def paper_values() -> dict[str, dict[str, Any]]:
-    """What `preset: paper` changes: every setting whose paper value differs from the default."""
+def preset_values(preset: object, data_format: object = "auto") -> dict[str, dict[str, Any]]:
+    """Every value that a preset gives, whatever the default is; {} for the default preset or an unknown one."""
+    if preset not in ("paper", "released"):
+        return {}
     values: dict[str, dict[str, Any]] = {}
-    for name, key, default, extra in _extras():
-        if extra["paper"] is not None and key != "backbone" and extra["paper"] != default:
-            values.setdefault(name, {})[key] = extra["paper"]
+    for name, key, _, extra in _extras():
+        if extra[preset] is not None and key != "backbone":
+            values.setdefault(name, {})[key] = extra[preset]
+    if preset == "released" and isinstance(data_format, str) and data_format in RELEASED_K:
+        values["labels"]["k"] = RELEASED_K[data_format]
+    return values
+
+
+def changed_values(preset: str) -> dict[str, dict[str, Any]]:
+    """What a preset changes: its values that differ from the defaults."""
+    values: dict[str, dict[str, Any]] = {}
+    for name, given in preset_values(preset).items():
+        for key, value in given.items():
+            if value != SECTIONS[name].model_fields[key].default:
+                values.setdefault(name, {})[key] = value
     return values
 
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from scob import methods
-from scob.config import Config, merge, parse_overrides, resolve
+from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.files import write_atomically
 from scob.inference.class_maps import ClassMaps, MapSettings, class_maps
 from scob.labels import PRESENT, UNKNOWN, Labels
@@ -36,7 +36,7 @@ GALLERY = 12
 
 def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
     """configs/demo.yaml with one seed for labels and weights."""
-    tree = merge(packaged_config("demo"), parse_overrides(overrides))
+    tree = with_preset(packaged_config("demo"), parse_overrides(overrides))
     return resolve(
         merge(tree, {"labels": {"seed": seed}, "train": {"seed": seed}}), "the demo", methods.section_names()
     )

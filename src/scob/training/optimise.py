@@ -11,12 +11,17 @@ from scob.parallel import Processes
 
 
 def schedule_factor(step: int, steps: int, warmup: float, kind: str) -> float:
-    """The factor of every learning rate at `step` of `steps`: a linear rise, then constant or a cosine to 0."""
+    """The factor of every learning rate at `step` of `steps`: a linear rise, then constant, a cosine to 0, or a step.
+
+    A `step` divides the rates by 10 after four fifths of all steps.
+    """
     rise = warmup * steps
     if step < rise:
         return (step + 1) / (rise + 1)
     if kind == "constant":
         return 1.0
+    if kind == "step":
+        return 1.0 if 5 * step < 4 * steps else 0.1
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1.0, steps - rise))))
 
 

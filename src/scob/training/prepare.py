@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scob.algorithm.ipt import fitting_capacity
-from scob.config import Config, merge, parse_overrides, resolve
+from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.data.find_images import images_below
 from scob.data.images import cause, rows_word
 from scob.data.readers import infer_format, read_split
@@ -95,7 +95,7 @@ def prepare(
         check_validation_classes(val, source, images)
     settled = merge(given, asked)["model"]
     fitted = settings_from_data(images, first, torch_device, body.channels, settled)
-    config = resolve(merge(merge(fitted, given), asked), "on the command line")
+    config = resolve(with_preset(fitted, merge(given, asked)), "on the command line")
     k_reason = "as you asked"
     if not config.labels.k:
         reported = images.evaluate.labels if images.evaluate is not None else None
@@ -168,7 +168,7 @@ def settings_from_data(
     # A head wider than its input learns no more and takes hours on a CPU: 512 for a ResNet-50, 128 for drawings.
     fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
     width = config.model.width if "width" in settled else fitting
-    norm = config.model.norm if "norm" in settled or config.preset == "paper" else "pre"
+    norm = config.model.norm if "norm" in settled else "pre"
     return {
         "model": {"width": width, "feedforward": 4 * width, "norm": norm},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},

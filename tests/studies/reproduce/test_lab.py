@@ -7,7 +7,7 @@ import pytest
 from scob.config import merge
 from scob.errors import UserError
 from scob.labels import Labels
-from scob.presets import packaged_config
+from scob.presets import packaged_config, packaged_configs
 from scob.studies.reproduce import variants
 from scob.studies.reproduce.distribution import BINS, Watched, every_epoch, shares_of
 from scob.studies.reproduce.lab import Lab
@@ -97,6 +97,16 @@ def test_settings_start_from_the_demo_on_scenes_only(tmp_path):
     }  # fmt: skip
     with pytest.raises(UserError, match=r"train\.epochs"):
         settings_for("scenes", overrides=["train.epoch=3"])
+
+
+def test_a_preset_outranks_packaged_settings_and_options_outrank_both(tmp_path):
+    tree = settings_for("scenes", epochs=3, overrides=["preset=paper", "model.width=64"])
+    assert tree["train"]["epochs"] == 3 and tree["train"]["batch"] == 8 and tree["train"]["select"] == "best-on-test"
+    assert tree["model"]["width"] == 64 and tree["model"]["feedforward"] == 2048
+    packaged = packaged_configs()["coco2014"]
+    assert settings_for("x", packaged, ["preset=paper"])["train"]["batch"] == 8
+    (tmp_path / "mine.yaml").write_bytes(packaged.read_bytes())
+    assert settings_for("x", tmp_path / "mine.yaml", ["preset=paper"])["train"]["batch"] == 32
 
 
 def test_without_a_reported_split_the_table_says_so(tree, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scob import methods
-from scob.config import merge, parse_overrides, read_yaml, resolve
+from scob.config import is_packaged, merge, parse_overrides, read_yaml, resolve, with_preset
 from scob.data.readers import is_scenes, splits_of
 from scob.errors import UserError, nearest
 from scob.model.load_backbone import EMBEDDED
@@ -156,7 +156,8 @@ def settings_for(
     train: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     if paper_parity:
         train |= {"select": "best-on-test", "holdout": 0.0}  # no images are needed to choose by
-    tree = merge(merge(tree, merge(asked, {"train": train})), parse_overrides(overrides))
+    asked = merge(merge(asked, {"train": train}), parse_overrides(overrides))
+    tree = with_preset(tree, asked) if config is None or is_packaged(config) else merge(tree, asked)
     resolved = resolve(tree, "on the command line", methods.section_names())
     if not is_scenes(resolved.data.source) and resolved.model.backbone == EMBEDDED:
         splits_of(resolved.data.source, resolved.data.format)  # report a wrong path first
