@@ -82,8 +82,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return cast(dict[str, Any], tree)
 
 
-def resolve(tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = ()) -> Config:
-    """Check a tree of settings and fill in the defaults; `methods` names the methods whose sections are allowed."""
+def resolve(
+    tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = (), stored: bool = False
+) -> Config:
+    """Check a tree of settings and fill in the defaults; `methods` names the methods whose sections are allowed.
+
+    `stored` settings, those of an existing run, may have values that were allowed when it began.
+    """
     allowed = {"preset", "method", *SECTIONS, *methods}
     for key in tree:
         if key not in allowed:
@@ -92,7 +97,7 @@ def resolve(tree: Mapping[str, Any], where: str = "the settings", methods: Itera
     if tree.get("preset") == "paper":
         tree = merge(paper_values(), tree)
     try:
-        return Config.model_validate(tree)
+        return Config.model_validate(tree, context={"stored": stored})
     except ValidationError as error:
         raise UserError(f"{where}: {explain(error)}") from None
 

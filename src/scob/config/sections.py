@@ -7,7 +7,8 @@ The default preset is what trains best here; `preset: paper` restores every valu
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 _SAME_AS_DEFAULT = object()
 
@@ -104,7 +105,7 @@ class ScobSettings(Section):
     cam_source: Literal["each", "stage4"] = setting(
         "each", "each: every stage has its own map; stage4: both use the map of stage 4"
     )
-    cam_window: tuple[int, int] = setting((3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None)
+    cam_window: tuple[int, int] = setting((3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4, odd", None)
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
     lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
     tau: float = setting(0.2, "temperature of Eq. 8", 1.0, gt=0)
@@ -116,6 +117,15 @@ class ScobSettings(Section):
     momentum: float = setting(0.999, "alpha of Eq. 13", 0.999, ge=0, lt=1)
     init_epochs: int = setting(1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, ge=0)
     mask_classification: bool = setting(False, "also classify the masked features")
+
+    @field_validator("cam_window")
+    @classmethod
+    def has_a_middle_cell(cls, windows: tuple[int, int], info: ValidationInfo) -> tuple[int, int]:
+        """Refuse an even window, which would move every mask by half a cell; runs stored with one stay readable."""
+        stored = bool((info.context or {}).get("stored"))
+        if not stored and any(window < 1 or window % 2 == 0 for window in windows):
+            raise PydanticCustomError("even_window", "both windows must be odd (1, 3, 5, ...), to have a middle cell")
+        return windows
 
 
 class TrainSettings(Section):
