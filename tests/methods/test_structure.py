@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def answers(experiment: Any) -> torch.Tensor:
 
 
 def test_a_remark_says_where_the_class_vectors_come_from(
-    experiment_of: Callable[..., Any], partial_experiment: Callable[..., Any], tmp_path: Path
+    partial_experiment: Callable[..., Any], tmp_path: Path
 ) -> None:
     """With a file, its vectors are used and fixed; without one, they are learned, and the remark says so."""
     learned = partial_experiment("method=ssgrl")
@@ -32,7 +33,18 @@ def test_a_remark_says_where_the_class_vectors_come_from(
     assert "learned" in learned.method.remarks()[0] and "learned" not in given.method.remarks()[0]
     assert learned.network.head.vectors.requires_grad
     assert torch.equal(given.network.head.vectors, torch.eye(16)) and not given.network.head.vectors.requires_grad
-    assert "frequencies" in experiment_of("method=ssgrl").method.remarks()[0]
+
+
+def test_a_remark_says_what_co_occurrence_was_counted_from(
+    experiment_of: Callable[..., Any], partial_experiment: Callable[..., Any]
+) -> None:
+    """Positives and negatives; several positives per image; one positive per image, which cannot be counted."""
+    both, single = partial_experiment("method=ssgrl"), experiment_of("method=ssgrl")
+    assert "absent" not in both.method.remarks()[0]
+    assert "no image has two of them" in single.method.remarks()[0]
+    positives = both.method.problem.observed.clamp(min=0)
+    both.method.problem = replace(both.method.problem, observed=positives)
+    assert "an unknown label is absent" in both.method.remarks()[0]
 
 
 def test_a_change_of_a_node_reaches_its_neighbours_only() -> None:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from scob.config import Config, Section, setting
-from scob.labels import Labels
+from scob.labels import ABSENT, Labels
 from scob.methods.partial_bce import PartialBce, PartialBceSettings
-from scob.methods.semantics import co_occurrence, read_vectors
+from scob.methods.semantics import co_occurrence, has_pairs, read_vectors
 from scob.model.backbone import Features
 from scob.model.heads import Grids, Keep
 
@@ -154,9 +154,12 @@ class Semantic(PartialBce):
         remark = f"{self.title}: co-occurrence is counted from the observed labels"
         if not self.settings.vectors:
             remark += f"; no {self.name}.vectors file was given, so class vectors are learned"
-        if not bool((self.problem.observed == -1).any()):
-            remark += "; no label is observed absent, so class frequencies replace co-occurrence"
-        return (remark,)
+        observed = self.problem.observed.cpu().numpy()
+        if (observed == ABSENT).any():
+            return (remark,)
+        if has_pairs(observed):
+            return (f"{remark}; no label is observed absent, so in these counts an unknown label is absent",)
+        return (f"{remark}; no image has two of them, so there is no co-occurrence: class frequencies replace it",)
 
 
 class Structured(Semantic):
