@@ -44,7 +44,7 @@ def test_known_keys_are_the_settings_and_the_two_at_the_top() -> None:
 
 @pytest.mark.parametrize("windows", ["[2, 1]", "[3, 4]", "[0, 1]", "[3, -1]"])
 def test_a_window_without_a_middle_cell_is_refused(windows: str) -> None:
-    with pytest.raises(UserError, match="scob.cam_window is .* both windows must be odd") as caught:
+    with pytest.raises(UserError, match=r"scob.cam_window is .* both windows must be odd") as caught:
         load_config(None, [f"scob.cam_window={windows}"])
     assert "\n" not in str(caught.value)
 

@@ -97,7 +97,7 @@ class Plan:
         return np.where(present.any(axis=1), drawn_class, -1).astype(np.int64)
 
     def _positives(self, rows: Rows, chosen: Rows, keys: Rows) -> Rows:
-        """Another image with the same observed label (Eq. 7), each as likely; the image itself if it is the only one."""
+        """Another image with the same observed label (Eq. 7), all equally likely; the image itself if it is alone."""
         if not len(self.members):
             return rows
         c = np.maximum(chosen, 0)
