@@ -110,6 +110,18 @@ def test_nothing_unobserved_is_learnt_from(
     assert reported[0] != reported[1]
 
 
+@pytest.mark.parametrize("inserted", [0, 2**24 + 1, 2**28, 2**33])
+def test_random_negatives_come_from_a_bank_that_keeps_the_newest(experiment_of: Any, inserted: int) -> None:
+    """One node per class: after every step it is from that step, however many insertions there were before."""
+    e = experiment_of("scob.contrast=random", "scob.capacity=1")
+    e.method.begin_epoch(1)
+    e.method.tree.inserted.fill_(inserted)
+    for batch in batches_of(e, 1):
+        e.method.step(batch, e.optimiser)
+        held = e.method.tree.ids[batch.chosen, 0]
+        assert torch.isin(held, batch.rows).all()
+
+
 # What a step costs.
 
 

@@ -3,6 +3,7 @@
 import heapq
 from dataclasses import dataclass, field
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,6 +158,19 @@ def test_an_image_without_a_label_and_padding_leave_no_trace() -> None:
     assert (tree.ids == EMPTY).all()
     assert (tree.features == 0).all()
     assert not tree.top(3)[1].any()
+
+
+@pytest.mark.parametrize("inserted", [0, 2**24, 2**40])
+def test_a_memory_bank_keeps_the_newest(inserted: int) -> None:
+    """Images one by one, without scores: the last three stay, newest first, even after nodes that do have scores."""
+    tree = InstancePriorityTree(1, 3, 3, IMAGES)
+    tree.inserted.fill_(inserted)
+    put(tree, [(0, float(inserted), 0), (0, 3e38, 1)])  # banks of earlier versions used the count as the score
+    for image in range(2, 8):
+        tree.insert(torch.tensor([0]), None, torch.tensor([image]), torch.tensor([feature(0, image)]))
+        assert int(tree.ids[0, tree.priority[0].argmax()]) == image
+    assert sorted(tree.ids[0].tolist()) == [5, 6, 7]
+    assert torch.isfinite(tree.scores[0]).all()
 
 
 def test_a_random_draw_takes_only_nodes_that_exist() -> None:

@@ -54,6 +54,19 @@ def test_a_positive_is_another_image_of_the_label_if_there_is_one(labels: Labels
     assert len(seen) > 60  # drawn anew in every epoch
 
 
+def test_every_other_image_of_the_label_is_the_positive_equally_often() -> None:
+    """Six images with one label, 2,000 epochs: chi squared over the 30 pairs, with 24 degrees of freedom."""
+    values = np.array([[1, 0], [0, 1]] * 6, np.int8)  # a second class, so that a row is not its position in the class
+    plan = Plan(Labels(("a", "b"), tuple(f"image {n}" for n in range(12)), values), 12, 0)
+    drawn = np.zeros((12, 12))
+    for epoch in range(2000):
+        for batch in plan.epoch(epoch):
+            np.add.at(drawn, (batch.rows, batch.positives), 1)
+    pairs = drawn[::2, ::2][~np.eye(6, dtype=bool)]
+    assert pairs.sum() == 6 * 2000 and not drawn.diagonal().any()
+    assert ((pairs - 400) ** 2 / 400).sum() < 66.3, "exceeded once in 100,000 times if the draw is uniform"
+
+
 def test_a_resumed_run_sees_the_batches_that_are_left(labels: Labels) -> None:
     epoch, rest = list(Plan(labels, 5, 0).epoch(2)), list(Plan(labels, 5, 0).epoch(2, skip=3))
     assert len(rest) == 2

@@ -102,7 +102,7 @@ def test_complete_settings_take_defaults_for_what_came_later_whatever_their_pres
     tree = load_config(None, ["preset=paper"]).model_dump(mode="json")
     del tree["train"]["estimator"]
     assert resolve(tree).train.estimator == "dense"
-    assert resolve(tree, complete=True).train.estimator == "rows"
+    assert resolve(tree, stored=True).train.estimator == "rows"
 
 
 def test_what_is_dumped_resolves_to_itself() -> None:

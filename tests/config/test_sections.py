@@ -43,6 +43,21 @@ def test_known_keys_are_the_settings_and_the_two_at_the_top() -> None:
     assert len(known_keys()) == 2 + sum(len(section.model_fields) for section in SECTIONS.values())
 
 
+@pytest.mark.parametrize("windows", ["[2, 1]", "[3, 4]", "[0, 1]", "[3, -1]"])
+def test_a_window_without_a_middle_cell_is_refused(windows: str) -> None:
+    with pytest.raises(UserError, match=r"scob.cam_window is .* both windows must be odd") as caught:
+        load_config(None, [f"scob.cam_window={windows}"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_stored_with_an_even_window_can_still_be_read_and_resumed(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.write_config(load_config(None))
+    run.config_file.write_text(run.config_file.read_text().replace("cam_window:\n  - 3", "cam_window:\n  - 2"))
+    assert run.read_config().scob.cam_window == (2, 1)
+    assert resume_config(tmp_path).scob.cam_window == (2, 1)
+
+
 def test_the_papers_preset_is_the_papers_values() -> None:
     config = load_config(None, ["preset=paper"])
     t, s, m = config.train, config.scob, config.model

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.algorithm.batch_share import BatchShare
+from scob.methods.entries import absent_cost, over_images, over_known, present_cost
 
 
 @pytest.mark.parametrize("p", [0.01, 0.5, 0.97])
@@ -25,3 +26,10 @@ def test_images_are_weighted_and_classes_averaged() -> None:
     """Padding (weight 0) does not count."""
     entries, weight = torch.tensor([[1.0, 3.0], [5.0, 7.0], [99.0, 99.0]]), torch.tensor([0.25, 0.75, 0.0])
     assert over_images(entries, weight).item() == pytest.approx(0.25 * 2 + 0.75 * 6)
+
+
+def test_a_mean_over_known_entries_counts_only_those() -> None:
+    entries = torch.tensor([[1.0, 3.0], [5.0, 99.0]])
+    known = torch.tensor([[True, True], [True, False]])
+    assert over_known(entries, known, BatchShare()).item() == pytest.approx(3)
+    assert over_known(entries, ~known & False, BatchShare()).item() == 0

@@ -26,6 +26,26 @@ def test_co_occurrence_counts_only_what_was_observed() -> None:
     assert conditional.diagonal().tolist() == [1, 1, 1]
 
 
+def test_co_occurrence_of_positives_alone_divides_by_the_count_of_the_class() -> None:
+    """200 images with a, 50 of them with b, none with c; b alone in 150. A naive count, shrunk by five images."""
+    values = [[1, 1, 0]] * 50 + [[1, 0, 0]] * 150 + [[0, 1, 0]] * 150 + [[0, 0, 1]] * 50
+    conditional = co_occurrence(labels_of(values))
+    for c in range(3):
+        having = [row for row in values if row[c] == 1]
+        for d in {0, 1, 2} - {c}:
+            frequency = sum(row[d] == 1 for row in values) / len(values)
+            expected = (sum(row[d] == 1 for row in having) + 5 * frequency) / (len(having) + 5)
+            assert conditional[c, d] == pytest.approx(expected)
+    assert conditional[0, 1] == pytest.approx(50 / 200, abs=0.01) and conditional[0, 2] < 0.01
+
+
+def test_a_class_without_negatives_divides_by_the_count_among_classes_with_them() -> None:
+    """Only b is ever observed absent: P(b | a) counts the images that know b, P(c | a) all images with a."""
+    conditional = co_occurrence(labels_of([[1, 1, 0]] * 30 + [[1, -1, 1]] * 10 + [[1, 0, 0]] * 60))
+    assert conditional[0, 1] == pytest.approx((30 + 5 * 30 / 40) / (40 + 5))
+    assert conditional[0, 2] == pytest.approx((10 + 5 * 10 / 100) / (100 + 5))
+
+
 def test_co_occurrence_of_single_positives_is_frequency() -> None:
     conditional = co_occurrence(labels_of([[1, 0, 0]] * 6 + [[0, 1, 0]] * 3 + [[0, 0, 1]]))
     assert conditional[0].tolist() == pytest.approx([1, 0.3, 0.1])

@@ -1,5 +1,6 @@
 """Structured semantic transfer: its losses, thresholds and completed labels."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -37,10 +38,66 @@ def test_labels_from_other_images() -> None:
 
 
 def test_similarity_loss_by_hand() -> None:
-    """Two with the class at cosine 0 (cost 1, both ways), one without, at cosines 1 and 0 to them (cost 2 and 1)."""
+    """Two with the class at cosine 0 (cost 1); one without, at cosines 1 and 0 to them (cost 2 and 1).
+
+    One pair has the class, so two of the other two are drawn (both) and the most similar is added once more.
+    """
     nodes = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 0.0]]])
     loss = similarity_loss(similarities(nodes), torch.tensor([[1], [1], [-1]]))
-    assert float(loss) == pytest.approx((1 + 1 + 2 + 1) / 4)
+    assert float(loss) == pytest.approx((1 + 2 + 1 + 2) / 4)
+
+
+@pytest.mark.parametrize("present", [0.0, 0.12, 0.3])
+def test_similarity_loss_is_the_mean_over_sampled_pairs(present: float) -> None:
+    """Against drawing the pairs, pair by pair, many times: of 9 images and 4 classes, a share is present."""
+    draw = torch.Generator().manual_seed(3)
+    nodes = torch.randn(9, 4, 5, generator=draw)
+    odds = torch.rand(9, 4, generator=draw)
+    observed = torch.where(odds < present, 1, torch.where(odds < 0.8, -1, 0))
+    similar = similarities(nodes)
+    alike, differ, neither = [], [], []
+    for c in range(4):
+        for n in range(9):
+            for m in range(n):
+                labels, cosine = sorted((int(observed[n, c]), int(observed[m, c]))), float(similar[c, n, m])
+                if labels == [1, 1]:
+                    alike.append(1 - cosine)
+                elif labels in ([-1, 1], [-1, -1]):
+                    (differ if labels == [-1, 1] else neither).append(1 + cosine)
+    drawn = []
+    for _ in range(1500 if alike else 1):
+        costs = list(alike)
+        for apart in (differ, neither):
+            order = torch.randperm(len(apart), generator=draw).tolist()
+            sample = [apart[i] for i in order[: 2 * len(alike)]] + sorted(apart, reverse=True)[: len(alike)]
+            costs += sample if alike else apart
+        drawn.append(sum(costs) / len(costs))
+    assert bool(alike) == (present > 0)
+    assert float(similarity_loss(similar, observed)) == pytest.approx(sum(drawn) / len(drawn), abs=0.01)
+
+
+def test_nothing_known_costs_nothing_and_has_a_gradient() -> None:
+    nodes = torch.randn(3, 2, 4, requires_grad=True)
+    loss = similarity_loss(similarities(nodes), torch.zeros(3, 2, dtype=torch.int8))
+    loss.backward()
+    assert float(loss.detach()) == 0 and nodes.grad is not None and not nodes.grad.any()
+
+
+@pytest.mark.parametrize("name", ["sst", "sarb"])
+@pytest.mark.parametrize("words", [(), ("labels.kind=single",), ("labels.kind=full",)])
+def test_the_bce_is_a_mean_over_the_known_labels_of_the_batch(
+    partial_experiment: Callable[..., Any], name: str, words: tuple[str, ...]
+) -> None:
+    """One known label after another; the last image is padding, which does not count."""
+    e = partial_experiment(f"method={name}", *words)
+    batch = first_batch(e)
+    batch.weight[-1] = 0
+    logits = torch.randn(len(batch.rows), 16)
+    costs = []
+    for row, label_row in zip(logits[:-1].tolist(), e.method.observed(batch)[:-1].tolist(), strict=True):
+        costs += [math.log(1 + math.exp(-z * label)) for z, label in zip(row, label_row, strict=True) if label]
+    losses = e.method.losses(logits, e.method.observed(batch), batch)
+    assert float(losses["bce"]) == pytest.approx(sum(costs) / len(costs), rel=1e-5)
 
 
 def test_thresholds_fall_after_the_warm_up(partial_experiment: Callable[..., Any]) -> None:

@@ -117,9 +117,8 @@ class Bootstrap(GuidedMethod):
             features = self.target.key(detached_features, masks)
         gather = self.problem.processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
-        if self.settings.contrast == "random":  # a plain memory bank keeps the newest
-            score = torch.zeros_like(score) + self.tree.inserted
-        self.tree.insert(gather(batch.chosen), gather(score), gather(batch.rows), gather(features))
+        scores = None if self.settings.contrast == "random" else gather(score)  # a plain memory bank keeps the newest
+        self.tree.insert(gather(batch.chosen), scores, gather(batch.rows), gather(features))
         if masks is not None:
             self.bank.store(gather(batch.rows), (gather(masks[0]), gather(masks[1])), gather(flip))
         return features

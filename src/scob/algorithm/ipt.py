@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 EMPTY = -1
 NEVER = torch.iinfo(torch.int64).min
+ABOVE_ALL_SCORES = 0x7F800000 << 32  # the priority of an infinite score, before its age is added
 TREE_NUMBERS = 1 << 26  # maximum number of floats in a tree: a quarter of a gibibyte
 
 
@@ -49,11 +50,12 @@ class InstancePriorityTree(nn.Module):
         self.register_buffer("inserted", torch.zeros((), dtype=torch.int64, device=device))
 
     @torch.no_grad()
-    def insert(self, labels: Tensor, scores: Tensor, ids: Tensor, features: Tensor) -> None:
+    def insert(self, labels: Tensor, scores: Tensor | None, ids: Tensor, features: Tensor) -> None:
         """Alg. 2 for a batch: labels (B,) class or -1 for none, scores (B,), ids (B,) no image twice, features (B, D).
 
         The result is that of removing every old node of the batch's images, in any class, and then inserting the images
-        one after another. A full class keeps its highest scores; of equal scores the older node stays.
+        one after another. A full class keeps its highest scores; of equal scores the older node stays. Without scores
+        (None) the tree is a plain memory bank: a full class keeps its newest nodes.
         """
         spare_class, count = self.classes, len(labels)
         labelled = labels >= 0
@@ -69,8 +71,9 @@ class InstancePriorityTree(nn.Module):
         flat_ids.index_fill_(0, emptied, EMPTY)
 
         # The r-th best newcomer of a class competes with the r-th lowest node of that class, and replaces it if higher.
-        scores = scores.to(self.scores.dtype)
-        priority = by_score_then_age(scores, self.inserted + torch.arange(count, device=labels.device))
+        born = self.inserted + torch.arange(count, device=labels.device)
+        priority = ABOVE_ALL_SCORES + born if scores is None else by_score_then_age(scores, born)
+        scores = (born if scores is None else scores).to(self.scores.dtype)
         rank = ((node_class[None, :] == node_class[:, None]) & (priority[None, :] > priority[:, None])).sum(dim=1)
         lowest, positions = self.priority[node_class].topk(min(count, self.capacity), dim=1, largest=False)
         opponent = rank.clamp(max=lowest.shape[1] - 1)[:, None]

@@ -97,15 +97,16 @@ class Plan:
         return np.where(present.any(axis=1), drawn_class, -1).astype(np.int64)
 
     def _positives(self, rows: Rows, chosen: Rows, keys: Rows) -> Rows:
-        """Another image with the same observed label (Eq. 7); the image itself if it is the only one."""
-        c = np.maximum(chosen, 0)
-        size = np.maximum(self.sizes[c], 1)
-        position = (mix(keys, seed_key("positive")) % size.astype(np.uint64)).astype(np.int64)
+        """Another image with the same observed label (Eq. 7), all equally likely; the image itself if it is alone."""
         if not len(self.members):
             return rows
-        partner = self.members[np.minimum(self.starts[c] + position, len(self.members) - 1)]
-        following = self.members[np.minimum(self.starts[c] + (position + 1) % size, len(self.members) - 1)]
-        return np.where(chosen < 0, rows, np.where(partner == rows, following, partner)).astype(np.int64)
+        c = np.maximum(chosen, 0)
+        others = self.sizes[c] - 1
+        drawn = (mix(keys, seed_key("positive")) % np.maximum(others, 1).astype(np.uint64)).astype(np.int64)
+        position = self.starts[c] + drawn
+        position += self.members[np.minimum(position, len(self.members) - 1)] >= rows  # members ascend: skip the image
+        partner = self.members[np.minimum(position, len(self.members) - 1)]
+        return np.where((chosen < 0) | (others < 1), rows, partner).astype(np.int64)
 
 
 def to_device(planned: PlannedBatch, epoch: int, step: int, device: torch.device) -> Batch:

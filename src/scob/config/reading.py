@@ -105,24 +105,25 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def resolve(
-    tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = (), complete: bool = False
+    tree: Mapping[str, Any], where: str = "the settings", methods: Iterable[str] = (), stored: bool = False
 ) -> Config:
     """Check a tree of settings and fill in the preset and the defaults.
 
-    `methods` names the methods whose sections are allowed. `complete` settings were written by `dump`, so they have the
-    preset's values already: what they lack came later, and takes the default, which is how things were before.
+    `methods` names the methods whose sections are allowed. `stored` settings were written by `dump` for a run, so they
+    have the preset's values already: what they lack came later, and takes the default, which is how things were before.
+    They may have values that are no longer allowed.
     """
     allowed = {"preset", "method", *SECTIONS, *methods}
     for key in tree:
         if key not in allowed:
             suggestion = nearest(key, allowed) or nearest(key, known_keys())  # a section misspelt, or left out
             raise UserError(f"{where}: there is no setting {key!r}.{suggestion}")
-    if not complete:
+    if not stored:
         data = tree.get("data")
         data_format = data.get("format") if isinstance(data, Mapping) else None
         tree = merge(preset_values(tree.get("preset"), data_format), tree)
     try:
-        return Config.model_validate(tree)
+        return Config.model_validate(tree, context={"stored": stored})
     except ValidationError as error:
         raise UserError(f"{where}: {explain(error)}") from None
 

@@ -8,7 +8,8 @@ settings (`ll-r: {...}`) are in a section of its name.
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 _SAME = object()
 RELEASED_K = {"coco": 3.9}  # by data.format: the authors' code has a k of its own for COCO
@@ -135,7 +136,7 @@ class ScobSettings(Section):
         "each", "each: every stage has its own map; stage4: both use the map of stage 4", "each", released="stage4"
     )
     cam_window: tuple[int, int] = setting(
-        (3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4", None, released=(1, 1)
+        (3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4, odd", None, released=(1, 1)
     )
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
     lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
@@ -154,6 +155,15 @@ class ScobSettings(Section):
         1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, released=0, ge=0
     )
     mask_classification: bool = setting(False, "also classify the masked features", False)
+
+    @field_validator("cam_window")
+    @classmethod
+    def has_a_middle_cell(cls, windows: tuple[int, int], info: ValidationInfo) -> tuple[int, int]:
+        """Refuse an even window, which would move every mask by half a cell; runs stored with one stay readable."""
+        stored = bool((info.context or {}).get("stored"))
+        if not stored and any(window < 1 or window % 2 == 0 for window in windows):
+            raise PydanticCustomError("even_window", "both windows must be odd (1, 3, 5, ...), to have a middle cell")
+        return windows
 
 
 class TrainSettings(Section):

@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from scob.algorithm.batch_share import BatchShare
+
 
 def present_cost(logits: Tensor) -> Tensor:
     """-log p of each entry."""
@@ -17,3 +19,11 @@ def absent_cost(logits: Tensor) -> Tensor:
 def over_images(entries: Tensor, weight: Tensor) -> Tensor:
     """Mean over the classes, weighted sum over the images: (B, L), (B,) -> a scalar."""
     return (entries.mean(dim=1) * weight).sum()
+
+
+def over_known(entries: Tensor, known: Tensor, share: BatchShare) -> Tensor:
+    """Mean over the known entries of the batch of all processes: (B, L), (B, L) bool -> a scalar; 0 if none is known.
+
+    Each process computes its part; the parts add up.
+    """
+    return (entries * known).sum() / share.total(known.sum()).clamp(min=1)

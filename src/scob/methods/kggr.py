@@ -27,9 +27,9 @@ class KggrSettings(StructureSettings):
 class GuidedClassifier(PerClass):
     """Classifier weights that exchange messages over the graph: (B, L, D) -> (B, L)."""
 
-    def __init__(self, adjacency: Tensor, dimension: int, steps: int) -> None:
+    def __init__(self, adjacency: Tensor, dimension: int, steps: int, published: bool = True) -> None:
         super().__init__(len(adjacency), dimension)
-        self.graph = GatedGraph(adjacency, dimension, steps)
+        self.graph = GatedGraph(adjacency, dimension, steps, published)
 
     def forward(self, features: Tensor) -> Tensor:
         return (features * self.graph(self.weight)).sum(dim=-1) + self.bias  # type: ignore[no-any-return]
@@ -39,7 +39,8 @@ class GuidedHead(StructuredHead):
     """The structured head, followed by guided classifiers."""
 
     def classifier_for(self, classes: int) -> nn.Module:
-        return GuidedClassifier(self.graph.adjacency, self.dimension, int(self.recipe["classifier_steps"]))
+        steps = int(self.recipe["classifier_steps"])
+        return GuidedClassifier(self.graph.adjacency, self.dimension, steps, self.published)
 
 
 class Kggr(Structured):

@@ -2,12 +2,13 @@
 
 Youngwook Kim, Jae Myung Kim, Zeynep Akata, Jungwoo Lee: Large Loss Matters in Weakly Supervised Multi-Label
 Classification, CVPR 2022. BCE with unknown labels as absent; those with the largest loss are probably missing
-positives. In epoch t (from 1), the (t - 1) * delta percent of the batch's unknown labels with the largest loss are
-rejected (LL-R: they cost nothing) or corrected for this step (LL-Ct: they count as positives); LL-Cp makes delta
-percent positive for good in each epoch from the second on. The number of labels in a batch is rounded up, as in the
-authors' code: at delta = 0.2, a batch of 16 images and 20 classes calls for 0.6 labels, and rounding down would leave
-LL-Cp nothing to do. The authors choose delta from 0.1 to 0.5; which value they report for which data set could not be
-checked.
+positives. In epoch t (from 1), as many unknown labels as (t - 1) * delta percent of all the batch's labels, known or
+not (B images x L classes), those with the largest loss, are rejected (LL-R: they cost nothing) or corrected for this
+step (LL-Ct: they count as positives); LL-Cp makes delta percent of B x L positive for good in each epoch from the
+second on. The number is that of the authors' code, rounded up as there: at delta = 0.2, a batch of 16 images and 20
+classes calls for 0.64 labels, and rounding down would leave LL-Cp nothing to do. Ours: LL-Cp makes all of them positive
+(theirs: all but the one with the smallest loss of them). The authors choose delta from 0.1, 0.2, 0.3, 0.4 and 0.5;
+which value they report for which data set could not be checked.
 """
 
 from typing import Any, ClassVar
@@ -28,17 +29,16 @@ class LargeLossSettings(Section):
 
     delta: float = setting(
         0.2,
-        "percent of the unknown labels that are added each epoch; the authors use 0.1 to 0.5",
+        "how many unknown labels are added each epoch, in percent of all labels; the authors use 0.1 to 0.5",
         None,
         ge=0,
     )
 
 
-def largest(cost: Tensor, eligible: Tensor, share: float) -> Tensor:
-    """The eligible entries whose cost is among the largest `share` (rounded up): (B, L), (B, L) bool -> bool."""
+def largest(cost: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
+    """The `count` (rounded up) eligible entries with the largest cost: (B, L), (B, L) bool -> bool."""
     ordered = torch.where(eligible, cost, -torch.inf).flatten().sort(descending=True).values
-    exact = eligible.sum() * min(1.0, share)
-    rank = (exact - 1e-4).ceil().long().clamp(min=0, max=ordered.numel() - 1)  # 5 * 0.6 may come out slightly above 3
+    rank = (count - 1e-4).ceil().long().clamp(min=0, max=ordered.numel() - 1)  # 5 * 0.6 may come out slightly above 3
     return eligible & (cost > ordered[rank])
 
 
@@ -48,10 +48,11 @@ class LargeLoss(LossMethod):
     Settings: ClassVar[type[Section]] = LargeLossSettings
     settings: LargeLossSettings
 
-    def suspected(self, logits: Tensor, observed: Tensor, batch: Batch) -> Tensor:
-        """The unknown labels with the largest losses in this process's batch, (B, L) bool."""
-        eligible = (observed == 0) & (batch.weight > 0)[:, None]
-        return largest(absent_cost(logits.detach()), eligible, batch.epoch * self.settings.delta / 100)
+    def suspected(self, logits: Tensor, unknown: Tensor, batch: Batch, rounds: int) -> Tensor:
+        """Of this process's `unknown` labels, those with the largest losses: rounds * delta percent of B x L, bool."""
+        real = (batch.weight > 0)[:, None]
+        count = real.sum() * logits.shape[1] * min(1.0, rounds * self.settings.delta / 100)
+        return largest(absent_cost(logits.detach()), unknown & real, count)
 
 
 class LargeLossRejection(LargeLoss):
@@ -62,7 +63,7 @@ class LargeLossRejection(LargeLoss):
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         entries = torch.where(observed == 1, present_cost(logits), absent_cost(logits))
-        trusted = torch.where(self.suspected(logits, observed, batch), 0.0, entries)
+        trusted = torch.where(self.suspected(logits, observed == 0, batch, batch.epoch), 0.0, entries)
         return {"bce": over_images(trusted, batch.weight)}
 
 
@@ -73,7 +74,7 @@ class LargeLossTemporary(LargeLoss):
     title: ClassVar[str] = "LL-Ct"
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
-        present = (observed == 1) | self.suspected(logits, observed, batch)
+        present = (observed == 1) | self.suspected(logits, observed == 0, batch, batch.epoch)
         entries = torch.where(present, present_cost(logits), absent_cost(logits))
         return {"bce": over_images(entries, batch.weight)}
 
@@ -94,8 +95,7 @@ class LargeLossPermanent(LargeLoss):
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         corrected = self.corrected[batch.rows]
         if batch.epoch > 0:
-            eligible = (observed == 0) & ~corrected & (batch.weight > 0)[:, None]
-            corrected = corrected | largest(absent_cost(logits.detach()), eligible, self.settings.delta / 100)
+            corrected = corrected | self.suspected(logits, (observed == 0) & ~corrected, batch, 1)
             gather = self.problem.processes.gather
             self.corrected[gather(batch.rows)] = gather(corrected)
         present = (observed == 1) | corrected

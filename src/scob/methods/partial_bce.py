@@ -7,6 +7,7 @@ and g(s) = alpha * s^gamma + beta. gamma = 1, alpha = -4.45, beta = 5.45: g(1) =
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from scob.algorithm.method import LossMethod
@@ -23,15 +24,12 @@ class PartialBceSettings(Section):
     gamma: float = setting(1.0, "exponent of the share of known labels", 1.0)
 
 
-def partial_bce(
-    logits: Tensor, labels: Tensor, weight: Tensor, settings: PartialBceSettings, soft: Tensor | None = None
-) -> Tensor:
-    """The loss of logits (B, L) against labels (B, L) in {-1, 0, 1}; `soft` (B, L) in [0, 1] replaces their values."""
+def partial_bce(logits: Tensor, labels: Tensor, weight: Tensor, settings: PartialBceSettings) -> Tensor:
+    """The loss of logits (B, L) against labels (B, L) in {-1, 0, 1}."""
     known = (labels != 0).float()
     share = known.mean(dim=1, keepdim=True)
     scale = settings.alpha * share.clamp(min=1e-6) ** settings.gamma + settings.beta
-    target = (labels == 1).float() if soft is None else soft
-    cost = target * present_cost(logits) + (1 - target) * absent_cost(logits)
+    cost = torch.where(labels == 1, present_cost(logits), absent_cost(logits))
     return over_images(scale * known * cost, weight)
 
 

@@ -18,7 +18,7 @@ from scob.config import Config, ModelSettings, Section, setting
 from scob.labels import Labels
 from scob.methods.role import Role
 from scob.model.backbone import Features
-from scob.model.heads import Grids, Keep, SmtHead, build_head, pool
+from scob.model.heads import ConvHead, Grids, Keep, SmtHead, build_head, pool
 
 
 class RoleLiSettings(Section):
@@ -75,6 +75,8 @@ class LinearInitialisedRole(Role):
         if isinstance(inner, SmtHead):
             groups["smt"] = list(inner.parameters())
             groups["other"] = list(self.network.classifier.parameters())
+        elif isinstance(inner, ConvHead):  # its classifier learns with it, as in ROLE
+            groups["cnn"], groups["other"] = groups["other"], []
         return groups
 
     def linear(self, epoch: int) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.errors import UserError
@@ -79,16 +80,21 @@ def read_vectors(path: Path, classes: Iterable[str]) -> Tensor:
 def co_occurrence(observed: Labels) -> Tensor:
     """P(c' present | c present) from observed labels alone, (L, L), 1 on the diagonal.
 
-    Counted over the images in which c is observed present and c' is observed at all, and shrunk towards the frequency
-    of c' if there are few of them. Single positives contain no pairs, so they give the frequencies alone.
+    Counted over the images in which c is observed present and c' is observed at all; if c' is never observed absent,
+    over all images in which c is observed present. Shrunk towards the frequency of c' if there are few of them. Without
+    any pair of observed labels (`has_pairs`) there is nothing to count, and the result is the frequencies alone.
     """
     present = (observed.values == PRESENT).astype(np.float64)
     absent = (observed.values == ABSENT).astype(np.float64)
-    known = present.sum(axis=0) + absent.sum(axis=0)
-    images = np.where(absent.any(axis=0), known, len(observed))
-    frequency = present.sum(axis=0) / np.maximum(1, images)
-    together, pairs = present.T @ present, present.T @ (present + absent)
-    conditional = (together + PRIOR * frequency[None, :]) / (np.where(absent.any(), pairs, 0) + PRIOR)
-    conditional = np.clip(conditional, 0, 1)
+    negatives = absent.any(axis=0)
+    frequency = present.sum(axis=0) / np.maximum(1, np.where(negatives, (present + absent).sum(axis=0), len(observed)))
+    together, known = present.T @ present, present.T @ (present + absent)
+    images = np.where(negatives[None, :], known, present.sum(axis=0)[:, None] if has_pairs(observed.values) else 0)
+    conditional = (together + PRIOR * frequency[None, :]) / (images + PRIOR)
     np.fill_diagonal(conditional, 1)
     return torch.from_numpy(conditional.astype(np.float32))
+
+
+def has_pairs(observed: NDArray[np.int8]) -> bool:
+    """Whether any image has two labels that are observed present: (N, L) in {-1, 0, 1}."""
+    return bool(((observed == PRESENT).sum(axis=1) > 1).any())

@@ -4,14 +4,16 @@ Tianshui Chen, Tao Pu, Hefeng Wu, Yuan Xie, Liang Lin: Structured Semantic Trans
 Partial Labels, AAAI 2022. It uses the features of SSGRL. Within an image: a small network reads the features of two
 classes and predicts how likely the second is present given the first. It learns from pairs of known labels (BCE), and
 an unknown label becomes positive when the mean over the known positives reaches theta. Across images: the cosine
-between two images' features of one class is drawn to 1 if both have it and to -1 if one has it and one lacks it; an
-unknown label becomes positive when its mean cosine to the images that have it reaches theta. Both begin after a warm-up
+between two images' features of one class is drawn to 1 if both have it and to -1 if one or both lack it; an unknown
+label becomes positive when its mean cosine to the images that have it reaches theta. Both begin after a warm-up
 of 5 of 20 epochs, at theta = 0.95, which falls by 0.025 per epoch to 0.75. Each set of completed labels, together with
-the known ones, adds one more BCE. Values are those of the authors' code. Ours: P(d | c) comes from one network for all
-pairs and learns from known pairs by BCE (theirs: separate weights for each unordered pair, the asymmetric loss with
-gamma 2 and 1, unknown labels as absent); the positives to compare with are those of the batch (theirs: the last 100 of
-each class); the similarity loss is the mean over all pairs with a positive (theirs samples pairs and also pushes two
-negatives apart).
+the known ones, adds one more BCE. Each BCE is a mean over the batch's known (and completed) labels, the co-occurrence
+loss one over all pairs of classes, the similarity loss one over a sample of pairs of images. Values are those of the
+authors' code. Ours: P(d | c) comes from one network for all pairs and learns from known pairs by BCE (theirs: separate
+weights for each unordered pair, the asymmetric loss with gamma 2 and 1, unknown labels as absent); the positives to
+compare with are those of the batch (theirs: the last 100 of each class); the similarity loss is the expectation over
+the samples that they draw; the weights of both losses apply in full from the start (theirs rise during the first
+epoch).
 """
 
 import math
@@ -25,8 +27,7 @@ from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.entries import absent_cost, present_cost
-from scob.methods.partial_bce import partial_bce
-from scob.methods.structure import SmallStructureSettings, Structured
+from scob.methods.structure import SmallStructured, SmallStructureSettings
 from scob.model.features import FeatureSource, autocast
 from scob.model.network import Network
 
@@ -61,15 +62,10 @@ class Occurrence(nn.Module):
         return self.score(both)[..., 0]  # type: ignore[no-any-return]
 
 
-def mean_over(values: Tensor, selected: Tensor) -> Tensor:
-    """Mean of the selected values; 0 if there are none."""
-    return (values * selected).sum() / selected.sum().clamp(min=1)
-
-
 def occurrence_loss(logits: Tensor, observed: Tensor) -> Tensor:
     """BCE of P(d | c) for known pairs with c present, as a mean over all pairs: (B, L, L), (B, L) -> a scalar.
 
-    A mean over the known pairs alone, at lambda = 10, dominates the features and costs 20 mAP.
+    The authors' mean is over all pairs, too. One over the known pairs alone, at lambda = 10, dominates the features.
     """
     distinct = ~torch.eye(observed.shape[1], dtype=torch.bool, device=observed.device)
     pairs = (observed == 1)[:, :, None] & (observed != 0)[:, None] & distinct
@@ -78,12 +74,27 @@ def occurrence_loss(logits: Tensor, observed: Tensor) -> Tensor:
 
 
 def similarity_loss(similar: Tensor, observed: Tensor) -> Tensor:
-    """1 - s if both images have the class, 1 + s if one has it and one lacks it: (L, B, B), (B, L) -> a scalar."""
-    has, lacks = (observed == 1).T, (observed == -1).T
-    others = ~torch.eye(len(observed), dtype=torch.bool, device=observed.device)
-    same = has[:, :, None] & has[:, None] & others
-    differ = has[:, :, None] & lacks[:, None]
-    return mean_over(torch.where(same, 1 - similar, 1 + similar), same | differ)
+    """1 - s for two images that have the class, 1 + s if one or both lack it: (L, B, B), (B, L) -> a scalar.
+
+    A mean over every pair that has the class (P of them) and, of the pairs in which one lacks it and of those in which
+    both do, 2 P drawn at random and the P most similar; over all of them if P is 0. Ours: the expectation of the draw.
+    """
+    first, second = torch.triu_indices(len(observed), len(observed), offset=1, device=observed.device)
+    cosine, known = similar[:, first, second], observed.T
+    one, other = known[:, first], known[:, second]
+    alike = (one == 1) & (other == 1)
+    pairs = alike.sum()
+    total, count = ((1 - cosine) * alike).sum(), pairs
+    for apart in (one * other == -1, (one == -1) & (other == -1)):
+        cost, available = 1 + cosine, apart.sum()
+        drawn = torch.where(pairs > 0, torch.minimum(2 * pairs, available), available)
+        hardest = torch.minimum(pairs, available)
+        ordered = torch.where(apart, cost, -torch.inf).flatten().sort(descending=True).values
+        rank = torch.arange(len(ordered), device=ordered.device)
+        total = total + (cost * apart).sum() / available.clamp(min=1) * drawn
+        total = total + torch.where(rank < hardest, ordered, 0.0).sum()
+        count = count + drawn + hardest
+    return total / count.clamp(min=1)
 
 
 def similarities(nodes: Tensor) -> Tensor:
@@ -106,8 +117,8 @@ def from_others(similar: Tensor, observed: Tensor, theta: float) -> Tensor:
     return (observed == 0) & (mean >= theta) & (has.sum(dim=0) > 0)
 
 
-class Sst(Structured):
-    """Partial BCE on known labels and on those transferred within and between images."""
+class Sst(SmallStructured):
+    """BCE on known labels and on those transferred within and between images."""
 
     name: ClassVar[str] = "sst"
     title: ClassVar[str] = "SST"
@@ -143,20 +154,20 @@ class Sst(Structured):
         """The named losses, from features (B, L, D) before the graph and logits (B, L) after it."""
         s, share = self.settings, batch.weight.sum()
         observed = torch.where((batch.weight > 0)[:, None], observed, 0)
-        named = {"bce": partial_bce(logits, observed, batch.weight, s)}
+        named = {"bce": self.bce(logits, observed, batch)}
         fallen = self.fallen(batch.epoch)
         if s.intra:
             pairs = self.occurrence(nodes).float()
             named["occurrence"] = s.lambda_intra * share * occurrence_loss(pairs, observed)
             if fallen is not None:
                 completed = from_image(pairs.detach(), observed, self.threshold(s.theta_intra, fallen))
-                named["intra"] = partial_bce(logits, torch.where(completed, 1, observed), batch.weight, s)
+                named["intra"] = self.bce(logits, torch.where(completed, 1, observed), batch)
         if s.cross:
             similar = similarities(nodes)
             named["similarity"] = s.lambda_cross * share * similarity_loss(similar, observed)
             if fallen is not None:
                 completed = from_others(similar.detach(), observed, self.threshold(s.theta_cross, fallen))
-                named["cross"] = partial_bce(logits, torch.where(completed, 1, observed), batch.weight, s)
+                named["cross"] = self.bce(logits, torch.where(completed, 1, observed), batch)
         return named
 
     def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:

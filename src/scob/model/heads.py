@@ -1,9 +1,10 @@
 """Heads that read the two backbone stages: two SMTs, the paper's convolutional baselines, or average pooling alone.
 
-Widths and parameters for ResNet-50, 80 classes and `width` 512 (the paper gives totals, not layers):
-cnn        3x3 2048->512, 3x3 512->768 on stage 4                      36.6M with the backbone
-large-cnn  as cnn, then 3x3 768->768 (residual) and 3x3 768->448       44.9M
-smt        two SMTs and a Linear(1024, 512) mapping                    38.3M
+Widths and parameters for ResNet-50, 80 classes and `width` 512, with backbone and classifier (the paper prints the
+totals 36.6M, 45.0M and 38.3M, but no layers):
+cnn        3x3 2048->512, 3x3 512->768 on stage 4                      36.55M
+large-cnn  as cnn, then 3x3 768->768 (residual) and 3x3 768->448       44.93M
+smt        two SMTs                                                    37.79M, with a Linear(1024, 512) mapping 38.32M
 """
 
 from itertools import pairwise

@@ -16,7 +16,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
     stored = RunFolder(folder).read_config()
     methods.find(stored.method)
     asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
-    config = resolve(asked, "on the command line", methods.section_names())
+    config = resolve(asked, "on the command line", methods.section_names(), stored=True)
     if device:
         config.train.device = device
     changed = differences(stored, config)

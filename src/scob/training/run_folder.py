@@ -79,7 +79,8 @@ class RunFolder:
         if not self.config_file.is_file():
             raise UserError(f"{self.path} is not a run folder: it has no config.yaml")
         tree = read_yaml(self.config_file)
-        return resolve(tree, str(self.config_file), [*methods.section_names(), str(tree.get("method", ""))], True)
+        sections = [*methods.section_names(), str(tree.get("method", ""))]
+        return resolve(tree, str(self.config_file), sections, stored=True)
 
     def labels(self) -> Labels:
         return Labels.load(self.labels_file)

@@ -46,3 +46,10 @@ def test_a_column_that_the_paper_does_not_have_is_added():
         "t", paper_table("table-main"), {"scob": MeasuredRow({"scenes": [50.0]})}, titles={"scenes": "Scenes"}
     )
     assert cells(report, 8)["Scenes, ours"] == "50.0" and cells(report, 8)["VOC 2012, paper"] == "89.7 [1]"
+
+
+def test_the_row_with_cam_but_without_contrast_says_that_it_uses_no_cam():
+    report = beside_paper("t", paper_table("table-ablation"), {"smt": MeasuredRow({"mAP": [50.0]})}, data="scenes")
+    row = cells(report, 2)
+    assert (row["Rec. SMT"], row["CL"], row["Parameters (M), paper"]) == ("CAM", "/", "38.3 [1]")
+    assert "1. Ours is ROLE with the SMT and uses no CAM" in markdown(report)
