@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
 from scob.data.readers import no_such_split
 from scob.data.readers.text_lists import read_text
-from scob.data.split import ObjectMasks, ReadOptions, Split
+from scob.data.split import ObjectBox, ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import ABSENT, PRESENT, Labels
 
@@ -122,6 +122,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         masks=InstanceMasks(coco, tuple(rows), column),
         skipped=tuple(skipped),
         expected_positives=EXPECTED_POSITIVES if len(classes) == CLASS_COUNT else None,
+        boxes=InstanceBoxes(coco, tuple(rows), column),
     )
 
 
@@ -191,6 +192,34 @@ class InstanceMasks:
         return ObjectMasks(merged, void)
 
 
+@dataclass(frozen=True)
+class InstanceBoxes:
+    """The boxes of the annotations. A crowd counts as difficult: its box is around many objects."""
+
+    coco: Any = field(repr=False)
+    ids: tuple[int, ...]
+    column: dict[int, int]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None:
+        try:
+            entry = self.coco.imgs[self.ids[index]]
+            marks = self.coco.imgToAnns.get(self.ids[index], [])
+            if not all(mark.get("bbox") for mark in marks):
+                return None
+            boxes = []
+            for mark in marks:
+                x, y, w, h = (float(number) for number in mark["bbox"])
+                ends = np.array([x, y, x + w, y + h]) / np.tile([float(entry["width"]), float(entry["height"])], 2)
+                if not (np.isfinite(ends).all() and w > 0 and h > 0):
+                    raise ValueError(f"the box {mark['bbox']}")
+                left, top, right, bottom = ends.clip(0, 1).tolist()
+                kind = self.column[int(mark["category_id"])]
+                boxes.append(ObjectBox(kind, (left, top, right, bottom), bool(mark.get("iscrowd"))))
+        except Exception as error:  # an entry may be anything that JSON can hold
+            raise UserError(f"the boxes of COCO image {self.ids[index]} cannot be read ({error!r})") from error
+        return tuple(boxes)
+
+
 def _check_outlines(outlines: list[Any], side: int) -> None:
     """Refuse polygons far outside the image: pycocotools allocates memory for every pixel between two corners."""
     for outline in outlines:
@@ -213,6 +242,20 @@ class JoinedMasks:
         raise IndexError(index)
 
 
+@dataclass(frozen=True)
+class JoinedBoxes:
+    """The boxes of several splits, one after the other."""
+
+    parts: tuple[InstanceBoxes, ...]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None:
+        for part in self.parts:
+            if index < len(part.ids):
+                return part.load(index)
+            index -= len(part.ids)
+        raise IndexError(index)
+
+
 def _join(parts: list[Split]) -> Split:
     labels = Labels(
         parts[0].labels.classes,
@@ -227,6 +270,7 @@ def _join(parts: list[Split]) -> Split:
         labels=labels,
         images=ImageFiles(tuple(p for f in files for p in f.paths), tuple(n for f in files for n in f.notes)),
         masks=JoinedMasks(masks),
+        boxes=JoinedBoxes(tuple(part.boxes for part in parts if isinstance(part.boxes, InstanceBoxes))),
         skipped=tuple(s for part in parts for s in part.skipped),
         expected_positives=parts[0].expected_positives,
     )
