@@ -14,7 +14,8 @@ from scob.data.progress import Progress
 from scob.data.split import Images
 from scob.errors import UserError
 from scob.inference.model import InferenceOptions, Scob
-from scob.inference.regions import Box, box_of, enlarge, rle, without_specks
+from scob.inference.parts import Place
+from scob.inference.regions import Box, rle
 from scob.inference.scoring import Floats, score_split
 from scob.labels import PRESENT, UNKNOWN
 from scob.recovery.evidence import ConfirmedInstances, Pairs, foregrounds
@@ -121,8 +122,8 @@ def _regions(
             loaded, shape = row, (height, width)
         ratio = min(1.0, MASK_SIDE / max(shape))
         sides = max(1, round(shape[0] * ratio)), max(1, round(shape[1] * ratio))
-        box = box_of(enlarge(without_specks(heat, 0.5), *sides) >= 0.5)
-        yield (rle(enlarge(heat, *sides) >= 0.5) if box is not None else None), box, vector
+        place = Place.of(heat)
+        yield (None, None, vector) if place is None else (rle(place.mask(*sides)), place.boxes[0], vector)
 
 
 def recover(
