@@ -31,6 +31,11 @@ class ObjectMasks:
     present: dict[int, NDArray[np.bool_]]
     void: NDArray[np.bool_]
 
+    def of(self, label: int) -> NDArray[np.bool_] | None:
+        """The pixels of a class; None if there are none."""
+        mask = self.present.get(label)
+        return mask if mask is not None and (mask & ~self.void).any() else None
+
 
 class Masks(Protocol):
     """Segmentation by image index; None for an image without one."""

@@ -46,3 +46,9 @@ def test_a_column_that_the_paper_does_not_have_is_added():
         "t", paper_table("table-main"), {"scob": MeasuredRow({"scenes": [50.0]})}, titles={"scenes": "Scenes"}
     )
     assert cells(report, 8)["Scenes, ours"] == "50.0" and cells(report, 8)["VOC 2012, paper"] == "89.7 [1]"
+
+
+def test_a_column_of_ours_may_be_named_more_exactly_than_the_papers():
+    measured = {"scob": MeasuredRow({"f1": [50.0]})}
+    report = beside_paper("t", paper_table("table-cams"), measured, data="VOC", titles={"f1": "F1 at 14 x 14"})
+    assert cells(report, 1)["F1 at 14 x 14, ours on VOC"] == "50.0" and cells(report, 1)["F1, paper"] == "57.7"

@@ -218,9 +218,7 @@ class AnnotatedBoxes:
         return tuple(boxes)
 
 
-def _number(
-    node: "ElementTree.Element | ElementTree.ElementTree[ElementTree.Element]", name: str, where: str
-) -> float:
+def _number(node: "ElementTree.Element | ElementTree.ElementTree[ElementTree.Element]", name: str, where: str) -> float:
     text = (node.findtext(name) or "").strip()
     try:
         number = float(text)
