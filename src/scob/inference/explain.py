@@ -18,8 +18,9 @@ from scob.data.images import decode
 from scob.data.progress import Progress
 from scob.errors import UserError, nearest
 from scob.files import write_atomically
-from scob.inference.class_maps import MapSettings, class_maps
+from scob.inference.class_maps import MapSettings
 from scob.inference.decoding import Pixels, decoded_batches, name_of
+from scob.inference.locate import Views, locate, views_of
 from scob.inference.model import InferenceOptions, Scob
 from scob.inference.overlays import overlay, png, shrink, unique_names
 from scob.inference.parts import Place
@@ -28,7 +29,6 @@ from scob.inference.regions import Box, rle
 
 if TYPE_CHECKING:
     from scob.inference.decoding import Picture
-    from scob.model.backbone import Features
 
 OVERLAY_SIDE = 1024  # pixels of an overlay's longer side, at most
 
@@ -37,7 +37,8 @@ OVERLAY_SIDE = 1024  # pixels of an overlay's longer side, at most
 class Explanation:
     """One class in one image: its map `heat` (h, w) in [0, 1] and its `place`, None where there is no clear place.
 
-    A broken image has an `error` and nothing else.
+    The map is the class's own; the place is what the image's other classes leave of it. A broken image has an `error`
+    and nothing else.
     """
 
     image: str
@@ -93,7 +94,8 @@ def explain_images(
 ) -> Iterator[Explanation]:
     """Explanations, image by image, of every class that `classes` names (for all images, or each) or selects.
 
-    The backbone runs once per image; only the head is differentiated, for all pairs of a batch together.
+    The backbone runs once per image (twice with `maps.mirror`); only the head is differentiated, for all pairs of a
+    batch together. Scores are those of `predict`.
     """
     wanted = _columns_for(model, len(pictures), classes)
     done = 0
@@ -102,11 +104,13 @@ def explain_images(
             readable = [pixels for _, pixels, _ in group if pixels is not None]
             explained: Iterator[list[Explanation]] = iter(())
             if readable:
-                features, scores = _features_and_scores(model, readable)
+                views = views_of(model, np.stack(readable), maps.mirror)
+                with torch.no_grad():
+                    scores = model.network.classify(views.plain).float().sigmoid().cpu().numpy()
                 numbers = [number for number, pixels, _ in group if pixels is not None]
                 columns = [wanted(number, line) for number, line in zip(numbers, scores, strict=True)]
                 names = [name_of(pictures[number], number) for number in numbers]
-                explained = _explained(model, names, features, scores, columns, maps)
+                explained = _explained(model, names, views, scores, columns, maps)
             for number, pixels, error in group:
                 if pixels is None:
                     yield Explanation(name_of(pictures[number], number), error=error)
@@ -135,31 +139,16 @@ def _columns_for(
 def _explained(
     model: Scob,
     names: Sequence[str],
-    features: "Features",
+    views: Views,
     scores: NDArray[np.float32],
     columns: Sequence[Sequence[int]],
     maps: MapSettings,
 ) -> Iterator[list[Explanation]]:
     """The explanations of each image of a batch: its name, its scores (L,) and the columns of its classes."""
-    pairs = [(row, column) for row, own in enumerate(columns) for column in own]
-    heats: Iterator[NDArray[np.float32]] = iter(())
-    if pairs:
-        rows, classes = torch.tensor(pairs, device=model.device).T
-        heats = iter(class_maps(model.network, features, rows, classes, maps).heat.cpu().numpy())
-    for row, name in enumerate(names):
-        explanations = []
-        for column in columns[row]:
-            heat = next(heats)
-            place = Place.of(heat, maps.threshold)
-            explanations.append(Explanation(name, model.classes[column], float(scores[row, column]), heat, place))
-        yield explanations
-
-
-@torch.no_grad()
-def _features_and_scores(model: Scob, pixels: list[Pixels]) -> "tuple[Features, NDArray[np.float32]]":
-    """Features and scores of decoded pictures from one pass of the backbone."""
-    features = model.network.backbone(model.prepare(np.stack(pixels)))
-    return features, model.network.classify(features).float().sigmoid().cpu().numpy()
+    located = locate(model, views, scores, columns, maps)
+    pairs = iter(zip(located.heats, located.places, strict=True))
+    for name, line, own in zip(names, scores, columns, strict=True):
+        yield [Explanation(name, model.classes[c], float(line[c]), *next(pairs)) for c in own]
 
 
 def explain(

@@ -15,9 +15,9 @@ Heat = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a class is: its map `heat` (h, w) in [0, 1] and `parts` (h, w), the number of each cell's part.
+    """Where a class is: its map `heat` (h, w) in [0, 1] without specks, and `parts` (h, w), each cell's part.
 
-    0 is outside, 1 the largest part, 2 the next one. Specks are outside. The mask and the boxes are those of the parts.
+    Part 0 is outside, 1 the largest part, 2 the next one. The mask and the boxes are those of the parts.
     """
 
     heat: Heat
@@ -27,14 +27,15 @@ class Place:
     @classmethod
     def of(cls, heat: Heat, threshold: float = 0.5, least: float = SPECK) -> "Place | None":
         """The parts of a map that reach the threshold; None if no cell does."""
-        parts = number_parts(_inside(heat, threshold), least)
-        return cls(heat, parts, threshold) if parts.any() else None
+        inside = _inside(heat, threshold)
+        parts = number_parts(inside, least)
+        without_specks = np.where(inside & (parts == 0), np.float32(0), heat)
+        return cls(without_specks, parts, threshold) if parts.any() else None
 
     def masks(self, height: int, width: int) -> NDArray[np.bool_]:
         """The mask of each part at any size, (P, height, width), without the cells of other parts."""
-        inside = _inside(self.heat, self.threshold)
         numbers = range(1, int(self.parts.max()) + 1)
-        fields = (np.where(inside & (self.parts != n), np.float32(0), self.heat) for n in numbers)
+        fields = (np.where((self.parts != n) & (self.parts > 0), np.float32(0), self.heat) for n in numbers)
         return np.stack([_inside(enlarge(field, height, width), self.threshold) for field in fields])
 
     def mask(self, height: int, width: int) -> NDArray[np.bool_]:
