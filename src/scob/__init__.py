@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scob.inference.class_maps import MapSettings as MapSettings
     from scob.inference.evaluate import DataOptions as DataOptions
     from scob.inference.evaluate import evaluate as evaluate
+    from scob.inference.evaluate_masks import evaluate_masks as evaluate_masks
     from scob.inference.explain import ExplanationFiles as ExplanationFiles
     from scob.inference.explain import explain as explain
     from scob.inference.model import InferenceOptions as InferenceOptions
@@ -67,6 +68,7 @@ _HOME = {
     "describe": "scob.data.describe",
     "download": "scob.data.download",
     "evaluate": "scob.inference.evaluate",
+    "evaluate_masks": "scob.inference.evaluate_masks",
     "explain": "scob.inference.explain",
     "export": "scob.inference.onnx.export",
     "import_reviewed": "scob.recovery.reviewed",

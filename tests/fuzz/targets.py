@@ -71,6 +71,7 @@ def voc_annotation(data: bytes) -> None:
     folder, kind = voc_folder(), data[0] if data else 0
     (folder / "Annotations" / "a.xml").write_bytes(data[1:])
     voc._labels(folder, "a", "train.txt line 1", voc.CLASSES, ("positive", "negative", "ignore")[kind % 3])
+    voc.AnnotatedBoxes(folder, ("a",), voc.CLASSES).load(0)
 
 
 def voc_list(data: bytes) -> None:
@@ -103,7 +104,8 @@ def coco_instances(data: bytes) -> None:
     (folder / "annotations" / "instances_train2014.json").write_bytes(data[1:])
     split = coco.read(folder, "train", ReadOptions(skip_bad=bool(kind & 4)))
     for row in range(min(2, len(split))):
-        assert split.masks is not None
+        assert split.masks is not None and split.boxes is not None
+        split.boxes.load(row)
         split.masks.load(row)
 
 

@@ -9,8 +9,9 @@ from PIL import Image
 
 from scob.errors import UserError
 from scob.inference.class_maps import MapSettings
-from scob.inference.explain import ExplanationFiles, explain
+from scob.inference.explain import ExplanationFiles, explain, explain_images
 from scob.inference.model import InferenceOptions, Scob
+from scob.inference.predictions import NamedPerImage
 from support.small_model import Small
 
 
@@ -54,3 +55,13 @@ def test_unknown_kinds_of_masks_and_maps_are_refused(small: Small, tmp_path: Pat
         ExplanationFiles("gif")
     with pytest.raises(UserError, match=r"--cam is 'x': use grad or grad\+\+"):
         explain(small.run, small.files[:1], tmp_path, maps=MapSettings("x"))
+
+
+def test_each_image_is_asked_about_its_own_classes(small: Small) -> None:
+    model = Scob.from_pretrained(small.run, "cpu")
+    names = (("tree",), (), ("car", "person"))
+    explained = list(explain_images(model, small.files[:3], NamedPerImage(names), batch=2))
+    wanted = [(str(file), name) for file, own in zip(small.files, names, strict=False) for name in own]
+    assert [(e.image, e.label) for e in explained] == wanted
+    with pytest.raises(UserError, match="named for 3 images, but there are 2"):
+        list(explain_images(model, small.files[:2], NamedPerImage(names)))

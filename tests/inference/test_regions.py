@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pycocotools import mask as coco
 
-from scob.inference.regions import box_of, enlarge, rle, without_specks
+from scob.inference.regions import box_of, enlarge, rle
 
 
 @given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))
@@ -20,18 +20,6 @@ def test_run_lengths_come_back_as_the_mask_and_the_box_fits_exactly(mask: np.nda
         x0, y0, x1, y1 = (round(side * length) for side, length in zip(box, (width, height) * 2, strict=True))
         assert mask[y0:y1, x0:x1].sum() == mask.sum()
         assert mask[y0].any() and mask[y1 - 1].any() and mask[:, x0].any() and mask[:, x1 - 1].any()
-
-
-@given(arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.sampled_from([0.0, 0.4, 0.9])))
-def test_specks_leave_the_map_and_parts_as_large_as_the_largest_stay(heat: np.ndarray) -> None:
-    from scipy.ndimage import label
-
-    clean = without_specks(heat, 0.5, 0.5)
-    parts, count = label(heat >= 0.5, np.ones((3, 3)))
-    sizes = [int((parts == n).sum()) for n in range(1, count + 1)]
-    for n, size in enumerate(sizes, 1):
-        assert np.allclose(clean[parts == n], 0.9 if size >= 0.5 * max(sizes) else 0)
-    assert (clean[heat < 0.5] == heat[heat < 0.5]).all()
 
 
 def test_a_map_grows_without_moving() -> None:

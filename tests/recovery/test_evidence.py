@@ -26,12 +26,15 @@ def known(model: Scob) -> ScoredImages:
 
 def test_pairs_come_back_in_their_order_whatever_the_batch(model: Scob, known: ScoredImages) -> None:
     pairs = [(3, 1), (0, 2), (3, 0), (1, 1)]
-    heats, vectors = foregrounds(model, known.split.images, pairs, batch=2)
-    assert len(heats) == len(vectors) == 4 and torch.allclose(vectors.norm(dim=1), torch.ones(4), atol=1e-5)
-    for number, pair in enumerate(pairs):
-        heat, vector = foregrounds(model, known.split.images, [pair])
-        assert torch.allclose(heats[number], heat[0], atol=1e-4)
-        assert torch.allclose(vectors[number], vector[0], atol=1e-3)
+    images, scores = known.split.images, known.scores
+    places, vectors = foregrounds(model, images, scores, pairs, batch=2)
+    assert len(places) == len(vectors) == 4 and torch.allclose(vectors.norm(dim=1), torch.ones(4), atol=1e-5)
+    for row in (0, 1, 3):  # one image at a time
+        numbers = [n for n, pair in enumerate(pairs) if pair[0] == row]
+        alone, own = foregrounds(model, images, scores, [pairs[n] for n in numbers])
+        for n, place, vector in zip(numbers, alone, own, strict=True):
+            assert (place is None) == (places[n] is None) and torch.allclose(vectors[n], vector, atol=1e-3)
+            assert place is None or np.allclose(place.heat, places[n].heat, atol=1e-4)
 
 
 def test_only_images_known_to_show_a_class_confirm_it(model: Scob, known: ScoredImages) -> None:

@@ -9,7 +9,8 @@ import pytest
 from pycocotools.coco import COCO
 
 from scob.errors import UserError
-from scob.recovery.exchange import as_csv, check_formats
+from scob.inference.regions import rle
+from scob.recovery.exchange import as_coco, as_csv, as_fiftyone, as_label_studio, check_formats
 from scob.recovery.suggest import recover
 from scob.recovery.suggestion import Suggestion, read_queue
 from support.small_model import Small
@@ -31,7 +32,7 @@ def test_every_format_names_every_suggestion(recovered: Path, capsys: pytest.Cap
     labels = json.loads((recovered / "fiftyone" / "labels.json").read_text())
     manifest = json.loads((recovered / "fiftyone" / "data.json").read_text())
     found = [(image, labels["classes"][d["label"]]) for image, ds in labels["labels"].items() for d in ds]
-    assert sorted(found) == sorted(pairs) and all(Path(manifest[image]).is_file() for image, _ in found)
+    assert sorted(set(found)) == sorted(pairs) and all(Path(manifest[image]).is_file() for image, _ in found)
     probabilities = np.load(recovered / "cleanlab" / "pred_probs.npy")
     given = json.loads((recovered / "cleanlab" / "labels.json").read_text())
     assert probabilities.shape == (96, 16) and len(given) == 96 and all(len(g) == 1 for g in given if g)
@@ -49,3 +50,38 @@ def test_a_format_that_is_asked_for_twice_is_written_once() -> None:
 def test_missing_evidence_leaves_its_cells_empty() -> None:
     rows = list(csv.reader(as_csv([Suggestion("a,1", "dog", 0.5, 0.25)]).decode().splitlines()))
     assert rows[1] == ["1", "a,1", "dog", "0.250000", "0.500000", "", "", "", "", "", ""]
+
+
+def in_two_parts() -> Suggestion:
+    """A dog in two places of a small mask."""
+    mask = np.zeros((10, 20), bool)
+    mask[2:6, 2:8] = mask[1:4, 14:18] = True
+    return Suggestion("a", "dog", 0.5, 0.25, None, rle(mask), ((0.1, 0.2, 0.4, 0.6), (0.7, 0.1, 0.9, 0.4)))
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_a_coco_box_is_the_box_of_its_mask(scale: int) -> None:
+    size = (10 * scale, 20 * scale)
+    [annotation] = as_coco([in_two_parts()], {}, {"a": size}, ["dog"])["annotations"]
+    coco = COCO()
+    coco.imgs = {1: {"height": size[0], "width": size[1]}}
+    ys, xs = coco.annToMask(annotation).nonzero()
+    x, y, width, height = annotation["bbox"]
+    assert (x, y, x + width, y + height) == (xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)
+    assert annotation["area"] == len(ys) and abs(x - 2 * scale) <= 1 and abs(x + width - 18 * scale) <= 1
+
+
+def test_tools_that_draw_boxes_get_one_for_each_part() -> None:
+    [task] = as_label_studio([in_two_parts()], {}, {"a": (10, 20)})
+    drawn = [r["value"] for r in task["predictions"][0]["result"] if r["type"] == "rectanglelabels"]
+    assert [(round(v["x"]), round(v["width"])) for v in drawn] == [(10, 30), (70, 20)]
+    labels, _ = as_fiftyone([in_two_parts()], {}, ["dog"])
+    assert [d["bounding_box"][0] for d in labels["labels"]["a"]] == [0.1, 0.7]
+
+
+def test_no_clear_place_draws_nothing_where_a_format_allows_it() -> None:
+    nowhere = Suggestion("a", "dog", 0.5, 0.25, boxes=())
+    [task] = as_label_studio([nowhere], {}, {"a": (10, 20)})
+    assert [r["type"] for r in task["predictions"][0]["result"]] == ["choices"]
+    [annotation] = as_coco([nowhere], {}, {"a": (10, 20)}, ["dog"])["annotations"]
+    assert annotation["segmentation"] == [] and annotation["bbox"] == [0, 0, 20, 10]

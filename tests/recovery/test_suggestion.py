@@ -29,7 +29,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
         confidence=SHARES,
         estimate=st.none() | SHARES,
         mask=st.none() | st.just({"size": [2, 2], "counts": "04"}),
-        box=st.none() | st.tuples(SHARES, SHARES, SHARES, SHARES),
+        boxes=st.none() | st.lists(st.tuples(SHARES, SHARES, SHARES, SHARES), max_size=3).map(tuple),
         nearest=st.lists(st.tuples(NAMES, SHARES), max_size=2).map(tuple),
         observed=st.lists(NAMES, max_size=2).map(tuple),
     )
@@ -50,6 +50,12 @@ def test_a_queue_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_confidence_is_the_score_if_a_line_has_none() -> None:
     assert Suggestion.from_json(GOOD).confidence == 0.5
+
+
+def test_a_line_from_before_there_was_a_box_per_part_has_one_box() -> None:
+    assert Suggestion.from_json({**GOOD, "box": [0, 0, 0.5, 1]}).boxes == ((0, 0, 0.5, 1),)
+    assert Suggestion.from_json({**GOOD, "box": None}).boxes is None  # unknown, not "no clear place"
+    assert Suggestion.from_json({**GOOD, "box": None, "boxes": []}).boxes == ()
 
 
 def test_the_queue_is_what_review_reads(small: Small, recovered: Path) -> None:
@@ -104,6 +110,8 @@ def test_images_are_found_without_a_map(run_folder: Path) -> None:
         (json.dumps({**GOOD, "image": 3}), "'image' is 3"),
         (json.dumps({**GOOD, "class": ""}), "'class' is ''"),
         (json.dumps({**GOOD, "box": [0, 1]}), "'box'"),
+        (json.dumps({**GOOD, "boxes": [[0, 1]]}), "'box'"),
+        (json.dumps({**GOOD, "boxes": 3}), "'boxes'"),
         (json.dumps({**GOOD, "mask": {"size": [2, 2]}}), "'mask'"),
         (json.dumps({**GOOD, "nearest": [{"score": 1}]}), "'image' is missing"),
         (json.dumps({**GOOD, "image": "\ud800"}), "line 2 is not a suggestion"),

@@ -20,6 +20,7 @@ def test_a_run_knows_its_images_again(small: Small) -> None:
     assert images.observed == run.folder.labels() and images.held_out.sum() == 19
     assert images.estimates is not None
     assert (np.isnan(images.estimates).all(axis=1) == images.held_out).all()
+    assert images.split.masks is images.split.boxes is None  # those of `data.train` have other rows
     source = open_split("scenes:96x64", "train")
     assert all((images.split.images.load(i) == source.images.load(i)).all() for i in (0, 40, 95))
 

@@ -1,6 +1,7 @@
-"""`scob evaluate RUN|MODEL`: one table, evaluation.json, a bar chart of average precision, precision-recall curves."""
+"""`scob evaluate RUN|MODEL`: one table, evaluation.json and two figures; with --masks, another table and masks.json."""
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from scob.cli import console
 from scob.cli.console import escape, note, table
 from scob.cli.options import Device, ReaderName, check_difficult, with_options
 from scob.cli.progress import bar
+from scob.errors import UserError
 
 
 def register(app: typer.Typer) -> None:
@@ -27,6 +29,13 @@ class EvaluateOptions:
     model: Annotated[Path, typer.Argument(metavar="RUN|MODEL", help="Run folder or model folder.")]
     data: Annotated[str, typer.Option(help="Folder, label table, or 'scenes'; by default the run's own data.")] = ""
     split: Annotated[str, typer.Option(help="Split to evaluate; by default the run's reported split, else val.")] = ""
+    masks: Annotated[
+        bool,
+        typer.Option(
+            "--masks",
+            help="Measure masks and boxes instead of labels, on data with segmentation or boxes; needs a RUN.",
+        ),
+    ] = False
     out: Annotated[Path | None, typer.Option(help="Folder for the results; RUN/evaluation by default.")] = None
     format: ReaderName = "auto"
     threshold: Annotated[
@@ -52,7 +61,9 @@ class EvaluateOptions:
     ] = ""
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip broken images instead of stopping.")] = False
     device: Device = "auto"
-    as_json: Annotated[bool, typer.Option("--json", help="Print evaluation.json instead of a table.")] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print evaluation.json (with --masks, masks.json) instead of a table.")
+    ] = False
 
 
 def evaluate(options: EvaluateOptions) -> None:
@@ -65,6 +76,9 @@ def evaluate(options: EvaluateOptions) -> None:
     o = options
     if o.difficult:
         check_difficult(o.difficult)
+    if o.masks:
+        _evaluate_masks(o)
+        return
     processes = start(o.device)
     folder = o.out if o.out is not None else o.model / "evaluation"
     with bar("scoring", shown=processes.first) as progress:
@@ -87,3 +101,38 @@ def evaluate(options: EvaluateOptions) -> None:
     if metrics.undefined:
         note(f"Not in mAP (no known positive or no known negative): {', '.join(metrics.undefined)}")
     note(f"Written: {folder}")
+
+
+def _evaluate_masks(o: EvaluateOptions) -> None:
+    """Measure where the masks lie: on the training images' observed labels, and on predicted labels elsewhere."""
+    from scob.inference.evaluate import DataOptions
+    from scob.inference.evaluate_masks import evaluate_masks
+    from scob.inference.model import InferenceOptions
+    from scob.inference.predictions import NamingRule
+
+    if (o.mirror, o.workers, o.cache) != (None, None, None):
+        raise UserError("--mirror, --workers and --cache have no effect on --masks: leave them out")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("--masks runs in one process: start it without accelerate launch or torchrun")
+    folder = o.out if o.out is not None else o.model / "evaluation"
+    with bar("measuring masks") as progress:
+        evaluation = evaluate_masks(
+            o.model, o.data or None, o.split or None,
+            out=folder, naming=NamingRule(threshold=o.threshold),
+            reading=DataOptions(o.format, o.difficult or None, o.skip_bad),
+            running=InferenceOptions(o.batch, o.device, progress),
+        )  # fmt: skip
+    if o.as_json:
+        print(json.dumps(evaluation.to_json(), indent=1, ensure_ascii=False))
+        return
+    title = f"Masks of {evaluation.model} at {evaluation.size} pixels"
+    rows = [[name, *(_shown(value) for value in values)] for name, values in evaluation.rows().items()]
+    console.out.print(table(escape(title), ("%", *evaluation.populations), rows))
+    for line in evaluation.remarks():
+        note(line)
+    note(f"Written: {folder / 'masks.json'}")
+
+
+def _shown(value: float | int | None) -> str:
+    """A count as it is, a rate with one decimal, '-' for what the data cannot say."""
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.1f}"

@@ -1,4 +1,4 @@
-"""What every reader returns: images by index, their labels and, if the data set has them, object masks."""
+"""What every reader returns: images by index, their labels and, if the data set has them, object masks and boxes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +31,11 @@ class ObjectMasks:
     present: dict[int, NDArray[np.bool_]]
     void: NDArray[np.bool_]
 
+    def of(self, label: int) -> NDArray[np.bool_] | None:
+        """The pixels of a class; None if there are none."""
+        mask = self.present.get(label)
+        return mask if mask is not None and (mask & ~self.void).any() else None
+
 
 class Masks(Protocol):
     """Segmentation by image index; None for an image without one."""
@@ -39,8 +44,23 @@ class Masks(Protocol):
 
 
 @dataclass(frozen=True)
+class ObjectBox:
+    """One annotated object: its class, its box as x0, y0, x1, y1 in fractions of the image, if it is difficult."""
+
+    label: int
+    corners: tuple[float, float, float, float]
+    difficult: bool = False
+
+
+class Boxes(Protocol):
+    """The annotated boxes of an image, by its index; None for an image whose objects have none."""
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None: ...
+
+
+@dataclass(frozen=True)
 class Split:
-    """One split of a data set. Index i means the same image in `labels`, `images` and `masks`."""
+    """One split of a data set. Index i means the same image in `labels`, `images`, `masks` and `boxes`."""
 
     name: str
     labels: Labels
@@ -49,6 +69,7 @@ class Split:
     skipped: tuple[str, ...] = ()
     expected_positives: float | None = None  # k of Eq. 11, if papers agree on a value for this data set
     remarks: tuple[str, ...] = ()  # what the reader has to say about these data, for `scob data describe`
+    boxes: Boxes | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,8 +77,13 @@ class Split:
     def select(self, rows: Sequence[int] | NDArray[np.int64]) -> "Split":
         """Some images of the split, in the order of `rows`."""
         rows = np.asarray(rows, dtype=np.int64)
-        masks = ChosenMasks(self.masks, rows) if self.masks is not None else None
-        return replace(self, labels=self.labels.select(rows), images=ChosenImages(self.images, rows), masks=masks)
+        return replace(
+            self,
+            labels=self.labels.select(rows),
+            images=ChosenImages(self.images, rows),
+            masks=ChosenMasks(self.masks, rows) if self.masks is not None else None,
+            boxes=ChosenBoxes(self.boxes, rows) if self.boxes is not None else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,6 +112,17 @@ class ChosenMasks:
 
     def load(self, index: int) -> ObjectMasks | None:
         return self.masks.load(int(self.rows[index]))
+
+
+@dataclass(frozen=True)
+class ChosenBoxes:
+    """A selection of `boxes`."""
+
+    boxes: Boxes
+    rows: NDArray[np.int64]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None:
+        return self.boxes.load(int(self.rows[index]))
 
 
 @dataclass(frozen=True)

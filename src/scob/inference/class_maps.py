@@ -22,13 +22,15 @@ class MapSettings:
     """How maps and masks are computed.
 
     `cam` is grad or grad++ (Eq. 2). With `source` 'each' both stages have their own map; with 'stage4' stage 3 takes
-    stage 4's. `windows` (stage 3, stage 4) and `threshold` belong to Eq. 3.
+    stage 4's. `windows` (stage 3, stage 4) and `threshold` belong to Eq. 3. With `mirror`, explanations average the
+    maps of the image and of its mirror image, which costs a second pass of the backbone.
     """
 
     cam: str = "grad"
     source: str = "each"
     windows: tuple[int, int] = (3, 1)
     threshold: float = 0.5
+    mirror: bool = False
 
 
 @dataclass(frozen=True)

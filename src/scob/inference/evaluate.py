@@ -61,13 +61,8 @@ def evaluate(
     processes = processes or start("auto")
     network, card = load_network(model.path, processes.device)
     run = RunFolder(model.run).read_config() if model.run is not None else None
-    source, reading = _source(model.path, data, reading, run)
-    options = ReadOptions(
-        difficult=reading.difficult or (run.data.difficult if run is not None else "negative"),
-        classes=card.classes,
-        skip_bad=reading.skip_bad,
-    )
-    labelled = open_complete(source, split or _reported(source, reading.format, run), options, reading.format)
+    source, reading = source_of(model.path, data, reading, run)
+    labelled = open_labelled(source, split, card.classes, reading, run)
     scoring = _filled_in_from(scoring, run)
     scores = score_over_processes(network, card, labelled, scoring, processes, reading.skip_bad)
     limit = card.thresholds if threshold is None else threshold
@@ -107,7 +102,19 @@ def write_evaluation(
     return (file, *bars, *lines)
 
 
-def _source(model: Path, data: str | None, reading: DataOptions, run: Config | None) -> tuple[str, DataOptions]:
+def open_labelled(
+    source: str, split: str | None, classes: tuple[str, ...], reading: DataOptions, run: Config | None
+) -> Split:
+    """The split to measure on, with every label known; None: the one that the run reports on."""
+    options = ReadOptions(
+        difficult=reading.difficult or (run.data.difficult if run is not None else "negative"),
+        classes=classes,
+        skip_bad=reading.skip_bad,
+    )
+    return open_complete(source, split or _reported(source, reading.format, run), options, reading.format)
+
+
+def source_of(model: Path, data: str | None, reading: DataOptions, run: Config | None) -> tuple[str, DataOptions]:
     """The data to measure on, the run's own by default, and how to read them."""
     source = data or (run.data.source if run is not None else "")
     if not source:

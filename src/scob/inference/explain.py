@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,38 +18,49 @@ from scob.data.images import decode
 from scob.data.progress import Progress
 from scob.errors import UserError, nearest
 from scob.files import write_atomically
-from scob.inference.class_maps import MapSettings, class_maps
+from scob.inference.class_maps import MapSettings
 from scob.inference.decoding import Pixels, decoded_batches, name_of
+from scob.inference.locate import Views, locate, views_of
 from scob.inference.model import InferenceOptions, Scob
 from scob.inference.overlays import overlay, png, shrink, unique_names
-from scob.inference.predictions import NamingRule
-from scob.inference.regions import Box, box_of, enlarge, rle, without_specks
+from scob.inference.parts import Place
+from scob.inference.predictions import NamedPerImage, NamingRule
+from scob.inference.regions import Box, rle
 
 if TYPE_CHECKING:
     from scob.inference.decoding import Picture
-    from scob.model.backbone import Features
 
 OVERLAY_SIDE = 1024  # pixels of an overlay's longer side, at most
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One class in one image: `heat` (h, w) in [0, 1], `box` as x0, y0, x1, y1 in fractions of the image.
+    """One class in one image: its map `heat` (h, w) in [0, 1] and its `place`, None where there is no clear place.
 
-    A broken image has an `error` and nothing else.
+    The map is the class's own; the place is what the image's other classes leave of it. A broken image has an `error`
+    and nothing else.
     """
 
     image: str
     label: str = ""
     score: float = 0.0
     heat: NDArray[np.float32] | None = None
-    box: Box | None = None
+    place: Place | None = None
     error: str = ""
 
-    def mask(self, height: int, width: int, threshold: float = 0.5) -> NDArray[np.bool_]:
-        """The foreground at any size, (height, width)."""
-        assert self.heat is not None
-        return np.asarray(enlarge(self.heat, height, width) >= threshold)
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """A box for each object-like part, the largest first, in fractions of the image; empty: no clear place."""
+        return () if self.place is None else self.place.boxes
+
+    @property
+    def box(self) -> Box | None:
+        """The box of the largest part."""
+        return self.boxes[0] if self.place is not None else None
+
+    def mask(self, height: int, width: int) -> NDArray[np.bool_]:
+        """The foreground at any size, (height, width): all parts; empty if there is no clear place."""
+        return np.zeros((height, width), bool) if self.place is None else self.place.mask(height, width)
 
 
 @dataclass(frozen=True)
@@ -76,26 +87,30 @@ def class_numbers(names: Sequence[str], classes: Sequence[str]) -> list[int]:
 def explain_images(
     model: Scob,
     pictures: "Sequence[Picture]",
-    classes: Sequence[str] | NamingRule = NamingRule(),
+    classes: Sequence[str] | NamedPerImage | NamingRule = NamingRule(),
     maps: MapSettings = MapSettings(),
     batch: int = 16,
     progress: Progress | None = None,
 ) -> Iterator[Explanation]:
-    """Explanations, image by image, of every class that `classes` names or selects.
+    """Explanations, image by image, of every class that `classes` names (for all images, or each) or selects.
 
-    The backbone runs once per image; only the head is differentiated, for all pairs of a batch together.
+    The backbone runs once per image (twice with `maps.mirror`); only the head is differentiated, for all pairs of a
+    batch together. Scores are those of `predict`.
     """
-    fixed = None if isinstance(classes, NamingRule) else class_numbers(classes, model.classes)
+    wanted = _columns_for(model, len(pictures), classes)
     done = 0
     with closing(decoded_batches(pictures, model.size, batch)) as batches:
         for group in batches:
             readable = [pixels for _, pixels, _ in group if pixels is not None]
             explained: Iterator[list[Explanation]] = iter(())
             if readable:
-                features, scores = _features_and_scores(model, readable)
-                columns = [fixed if fixed is not None else classes.columns(s, model.thresholds) for s in scores]  # type: ignore[union-attr]
-                names = [name_of(pictures[n], n) for n, pixels, _ in group if pixels is not None]
-                explained = _explained(model, names, features, scores, columns, maps)
+                views = views_of(model, np.stack(readable), maps.mirror)
+                with torch.no_grad():
+                    scores = model.network.classify(views.plain).float().sigmoid().cpu().numpy()
+                numbers = [number for number, pixels, _ in group if pixels is not None]
+                columns = [wanted(number, line) for number, line in zip(numbers, scores, strict=True)]
+                names = [name_of(pictures[number], number) for number in numbers]
+                explained = _explained(model, names, views, scores, columns, maps)
             for number, pixels, error in group:
                 if pixels is None:
                     yield Explanation(name_of(pictures[number], number), error=error)
@@ -106,35 +121,34 @@ def explain_images(
                 progress(done, len(pictures))
 
 
+def _columns_for(
+    model: Scob, images: int, classes: Sequence[str] | NamedPerImage | NamingRule
+) -> Callable[[int, NDArray[np.float32]], list[int]]:
+    """The columns to explain of an image, by its number and its scores (L,)."""
+    if isinstance(classes, NamingRule):
+        return lambda number, scores: classes.columns(scores, model.thresholds)
+    if isinstance(classes, NamedPerImage):
+        if len(classes.names) != images:
+            raise UserError(f"classes are named for {len(classes.names)} images, but there are {images}")
+        each = [class_numbers(names, model.classes) for names in classes.names]
+        return lambda number, scores: each[number]
+    same = class_numbers(classes, model.classes)
+    return lambda number, scores: same
+
+
 def _explained(
     model: Scob,
     names: Sequence[str],
-    features: "Features",
+    views: Views,
     scores: NDArray[np.float32],
     columns: Sequence[Sequence[int]],
     maps: MapSettings,
 ) -> Iterator[list[Explanation]]:
     """The explanations of each image of a batch: its name, its scores (L,) and the columns of its classes."""
-    pairs = [(row, column) for row, own in enumerate(columns) for column in own]
-    heats: Iterator[NDArray[np.float32]] = iter(())
-    if pairs:
-        rows, classes = torch.tensor(pairs, device=model.device).T
-        heats = iter(class_maps(model.network, features, rows, classes, maps).heat.cpu().numpy())
-    for row, name in enumerate(names):
-        explanations = []
-        for column in columns[row]:
-            heat = next(heats)
-            clean = without_specks(heat, maps.threshold)
-            box = box_of(enlarge(clean, model.size, model.size) >= maps.threshold)
-            explanations.append(Explanation(name, model.classes[column], float(scores[row, column]), heat, box))
-        yield explanations
-
-
-@torch.no_grad()
-def _features_and_scores(model: Scob, pixels: list[Pixels]) -> "tuple[Features, NDArray[np.float32]]":
-    """Features and scores of decoded pictures from one pass of the backbone."""
-    features = model.network.backbone(model.prepare(np.stack(pixels)))
-    return features, model.network.classify(features).float().sigmoid().cpu().numpy()
+    located = locate(model, views, scores, columns, maps)
+    pairs = iter(zip(located.heats, located.places, strict=True))
+    for name, line, own in zip(names, scores, columns, strict=True):
+        yield [Explanation(name, model.classes[c], float(line[c]), *next(pairs)) for c in own]
 
 
 def explain(
@@ -179,11 +193,13 @@ def _write(
     out: Path, stem: str, pixels: Pixels, e: Explanation, maps: MapSettings, files: ExplanationFiles
 ) -> dict[str, Any]:
     """Write the files of one explanation; returns its record."""
-    mask = e.mask(pixels.shape[0], pixels.shape[1], maps.threshold)
-    record: dict[str, Any] = {"image": e.image, "class": e.label, "score": round(e.score, 6), "box": e.box}
+    mask = e.mask(pixels.shape[0], pixels.shape[1])
+    record: dict[str, Any] = {
+        "image": e.image, "class": e.label, "score": round(e.score, 6), "boxes": e.boxes, "box": e.box,
+    }  # fmt: skip
     if files.overlays:
         record["overlay"] = f"overlays/{stem}.png"
-        drawn = overlay(shrink(pixels, OVERLAY_SIDE), e, maps.threshold)
+        drawn = overlay(shrink(pixels, OVERLAY_SIDE), e)
         write_atomically(out / record["overlay"], png(drawn))
     if files.masks == "rle":
         record["mask"] = rle(mask)

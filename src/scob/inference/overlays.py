@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from scob.inference.explain import Explanation
 
 
-def overlay(pixels: NDArray[np.uint8], explanation: "Explanation", threshold: float = 0.5) -> Image.Image:
-    """The picture with the map as colour, the mask's outline in white and the box around it."""
+def overlay(pixels: NDArray[np.uint8], explanation: "Explanation") -> Image.Image:
+    """The picture with the map as colour, the mask's outline in white and a box around each part."""
     from scob.inference.regions import enlarge
 
     height, width = pixels.shape[:2]
@@ -22,12 +22,11 @@ def overlay(pixels: NDArray[np.uint8], explanation: "Explanation", threshold: fl
     heat = enlarge(explanation.heat, height, width)[..., None]
     warm = np.concatenate((np.full_like(heat, 255), 60 + 180 * (1 - heat), np.full_like(heat, 20)), axis=2)
     mixed = pixels * (1 - 0.55 * heat) + warm * 0.55 * heat
-    inside = heat[..., 0] >= threshold
+    inside = explanation.mask(height, width)
     mixed[inside & ~eroded(inside)] = 255
     picture = Image.fromarray(mixed.clip(0, 255).astype(np.uint8))
     draw = ImageDraw.Draw(picture)
-    if explanation.box is not None:
-        x0, y0, x1, y1 = explanation.box
+    for x0, y0, x1, y1 in explanation.boxes:
         corners = (x0 * width, y0 * height, x1 * width - 1, y1 * height - 1)
         draw.rectangle(corners, outline=(0, 114, 178), width=max(1, width // 200))
     caption = f"{explanation.label} {explanation.score:.2f}".encode("latin-1", "replace").decode("latin-1")

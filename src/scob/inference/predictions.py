@@ -53,6 +53,13 @@ class NamingRule:
         return [int(column) for column in order[: self.topk]]
 
 
+@dataclass(frozen=True)
+class NamedPerImage:
+    """Classes to explain, named for each image: one tuple of class names per image, which may be empty."""
+
+    names: tuple[tuple[str, ...], ...]
+
+
 def decide(
     image: str,
     scores: NDArray[np.float32],

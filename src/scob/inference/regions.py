@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 Box = tuple[float, float, float, float]
-SPECK = 0.25  # parts of a mask below this share of its largest part are left out of the box
 
 
 def enlarge(heat: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
@@ -16,22 +15,6 @@ def enlarge(heat: NDArray[np.float32], height: int, width: int) -> NDArray[np.fl
     cells = torch.from_numpy(heat)[None, None]
     enlarged = F.interpolate(cells, size=(height, width), mode="bilinear", align_corners=False)
     return np.asarray(enlarged[0, 0].numpy(), dtype=np.float32)
-
-
-def without_specks(heat: NDArray[np.float32], threshold: float, least: float = SPECK) -> NDArray[np.float32]:
-    """The map (h, w) without connected parts above `threshold` that are much smaller than the largest one."""
-    inside = heat >= threshold
-    parts = np.where(inside, np.arange(1, heat.size + 1).reshape(heat.shape), 0)
-    while True:  # each cell takes the highest number among its neighbours, until every part has one number
-        padded = np.pad(parts, 1)
-        shifted = [padded[y : y + heat.shape[0], x : x + heat.shape[1]] for y in range(3) for x in range(3)]
-        spread = np.where(inside, np.max(shifted, axis=0), 0)
-        if (spread == parts).all():
-            break
-        parts = spread
-    sizes = np.bincount(parts.ravel(), minlength=heat.size + 1)
-    sizes[0] = 0
-    return np.where(inside & (sizes[parts] < least * sizes.max()), np.float32(0), heat)
 
 
 def box_of(mask: NDArray[np.bool_]) -> Box | None:

@@ -14,8 +14,11 @@ from torch.nn import functional as F
 
 from scob.algorithm.ipt import EMPTY, InstancePriorityTree, fitting_capacity
 from scob.data.split import Images
-from scob.inference.class_maps import PAIRS, class_maps
+from scob.inference.class_maps import PAIRS, MapSettings
+from scob.inference.locate import locate, views_of
 from scob.inference.model import Scob
+from scob.inference.parts import Place
+from scob.inference.scoring import Floats
 from scob.labels import PRESENT
 from scob.recovery.images import ScoredImages
 
@@ -23,31 +26,35 @@ Pairs = Sequence[tuple[int, int]]  # (row, class)
 
 
 @torch.no_grad()
-def foregrounds(scob: Scob, images: Images, pairs: Pairs, batch: int = 16) -> tuple[Tensor, Tensor]:
-    """Heat (P, h, w) and unit features (P, E) of each pair's foreground; the backbone sees each image once."""
+def foregrounds(
+    scob: Scob, images: Images, scores: Floats, pairs: Pairs, batch: int = 16
+) -> tuple[list[Place | None], Tensor]:
+    """The place and the unit feature (P, E) of each pair's foreground, from images and their scores (N, L).
+
+    The backbone sees each image once. Pairs of one image compete for its cells: ask for them together.
+    """
     pairs_of_row: dict[int, list[int]] = {}
     for number, (row, _) in enumerate(pairs):
         pairs_of_row.setdefault(row, []).append(number)
     rows = list(pairs_of_row)
-    heats: dict[int, Tensor] = {}
-    vectors: dict[int, Tensor] = {}
+    places: list[Place | None] = [None] * len(pairs)
+    vectors = torch.zeros(len(pairs), scob.network.dimension)
     for start in range(0, len(rows), batch):
         group = rows[start : start + batch]
-        pixels = np.stack([images.load(row, scob.size) for row in group])
-        features = scob.network.backbone(scob.prepare(pixels))
+        views = views_of(scob, np.stack([images.load(row, scob.size) for row in group]))
+        asked = [[pairs[n][1] for n in pairs_of_row[row]] for row in group]
+        located = locate(scob, views, scores[group], asked, MapSettings())
         numbers = [n for row in group for n in pairs_of_row[row]]
         positions = torch.tensor([group.index(pairs[n][0]) for n in numbers], device=scob.device)
-        classes = torch.tensor([pairs[n][1] for n in numbers], device=scob.device)
-        maps = class_maps(scob.network, features, positions, classes)
+        for n, place in zip(numbers, located.places, strict=True):
+            places[n] = place
         for first in range(0, len(numbers), PAIRS):
             part = slice(first, first + PAIRS)
-            selected = (features[0][positions[part]], features[1][positions[part]])
-            masks = (maps.masks[0][part], maps.masks[1][part])
+            selected = (views.plain[0][positions[part]], views.plain[1][positions[part]])
+            masks = (located.masks[0][part], located.masks[1][part])
             embedded = F.normalize(scob.network.embed(selected, masks).float(), dim=1)
-            for n, heat, vector in zip(numbers[part], maps.heat[part], embedded, strict=True):
-                heats[n], vectors[n] = heat.cpu(), vector.cpu()
-    order = range(len(pairs))
-    return torch.stack([heats[n] for n in order]), torch.stack([vectors[n] for n in order])
+            vectors[torch.tensor(numbers[part])] = embedded.cpu()
+    return places, vectors
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class ConfirmedInstances:
         tree = InstancePriorityTree(len(scob.classes), capacity, scob.network.dimension, len(pairs))
         for start in range(0, len(pairs), batch):
             group = pairs[start : start + batch]
-            _, vectors = foregrounds(scob, known.split.images, group, batch)
+            _, vectors = foregrounds(scob, known.split.images, known.scores, group, batch)
             tree.insert(
                 torch.tensor([c for _, c in group]),
                 torch.tensor([float(known.scores[row, c]) for row, c in group]),

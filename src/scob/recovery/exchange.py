@@ -96,19 +96,22 @@ def as_coco(
     sizes: Sizes,
     classes: Sequence[str],
 ) -> dict[str, Any]:
-    """COCO object annotations with scores; masks and boxes have the size of the image."""
+    """COCO object annotations with scores; a box is the box of its mask, and masks have the size of the image.
+
+    A suggestion without a mask has the whole image as its box: COCO has no annotations without one.
+    """
     numbers = {image: number for number, image in enumerate(sizes, 1)}
     category_of = {name: number for number, name in enumerate(classes, 1)}
     annotations = []
     for number, s in enumerate(suggestions, 1):
         height, width = sizes[s.image]
-        x0, y0, x1, y1 = s.box if s.box is not None else (0.0, 0.0, 1.0, 1.0)
-        box = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height]
         mask = None if s.mask is None else _at_size(s.mask, height, width)
+        box, area = (
+            _box_and_area(mask) if mask is not None else ([0.0, 0.0, float(width), float(height)], width * height)
+        )
         annotations.append({
             "id": number, "image_id": numbers[s.image], "category_id": category_of[s.label], "iscrowd": 0,
-            "bbox": [round(side, 2) for side in box], "area": _area(mask) if mask else round(box[2] * box[3], 2),
-            "segmentation": mask or [], "score": round(s.confidence, 6),
+            "bbox": box, "area": area, "segmentation": mask or [], "score": round(s.confidence, 6),
         })  # fmt: skip
     images = [
         {"id": numbers[image], "file_name": files.get(image, image), "height": h, "width": w}
@@ -133,10 +136,12 @@ def _at_size(mask: Mapping[str, Any], height: int, width: int) -> Mapping[str, A
     return rle(np.asarray(enlarged) >= 128)
 
 
-def _area(mask: Mapping[str, Any]) -> int:
+def _box_and_area(mask: Mapping[str, Any]) -> tuple[list[float], int]:
+    """A mask's box (x, y, width, height) and its area, in pixels."""
     from pycocotools import mask as coco
 
-    return int(coco.area({"size": mask["size"], "counts": mask["counts"].encode()}))
+    encoded = {"size": mask["size"], "counts": mask["counts"].encode()}
+    return [float(side) for side in coco.toBbox(encoded)], int(coco.area(encoded))
 
 
 def as_label_studio(suggestions: Sequence[Suggestion], files: Files, sizes: Sizes) -> list[dict[str, Any]]:
@@ -161,8 +166,8 @@ def as_label_studio(suggestions: Sequence[Suggestion], files: Files, sizes: Size
             choices = {"from_name": "present", "to_name": "image", "type": "choices", "value": {"choices": []}}
             result.append(choices)
         choices["value"]["choices"].append(s.label)
-        if s.box is not None:
-            x0, y0, x1, y1 = (100 * side for side in s.box)
+        for box in s.boxes or ():
+            x0, y0, x1, y1 = (100 * side for side in box)
             value = {"x": x0, "y": y0, "width": x1 - x0, "height": y1 - y0, "rotation": 0, "rectanglelabels": [s.label]}
             result.append({**common, "from_name": "where", "type": "rectanglelabels", "value": value})
     return list(tasks.values())
@@ -182,16 +187,19 @@ def label_studio_config(classes: Sequence[str]) -> str:
 def as_fiftyone(
     suggestions: Sequence[Suggestion], files: Files, classes: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """labels.json and data.json of a FiftyOneImageDetectionDataset; boxes are x, y, width, height in fractions."""
+    """labels.json and data.json of a FiftyOneImageDetectionDataset; boxes are x, y, width, height in fractions.
+
+    A detection for each part of a suggestion's mask; the whole image where there is no clear place.
+    """
     column_of = {name: number for number, name in enumerate(classes)}
     labels: dict[str, list[dict[str, Any]]] = {}
     for s in suggestions:
-        x0, y0, x1, y1 = s.box if s.box is not None else (0.0, 0.0, 1.0, 1.0)
         attributes = {"score": s.score, "estimate": s.estimate, "image": s.image}
-        labels.setdefault(s.image, []).append({
-            "label": column_of[s.label], "bounding_box": [x0, y0, x1 - x0, y1 - y0],
-            "confidence": round(s.confidence, 6), "attributes": attributes,
-        })  # fmt: skip
+        for x0, y0, x1, y1 in s.boxes or ((0.0, 0.0, 1.0, 1.0),):
+            labels.setdefault(s.image, []).append({
+                "label": column_of[s.label], "bounding_box": [x0, y0, x1 - x0, y1 - y0],
+                "confidence": round(s.confidence, 6), "attributes": attributes,
+            })  # fmt: skip
     return {"classes": list(classes), "labels": labels}, {image: files.get(image, image) for image in labels}
 
 

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from scob.data.find_images import find_images
 from scob.data.progress import Progress
-from scob.data.split import Images
 from scob.errors import UserError
 from scob.inference.model import InferenceOptions, Scob
-from scob.inference.regions import Box, box_of, enlarge, rle, without_specks
+from scob.inference.regions import Box, rle
 from scob.inference.scoring import Floats, score_split
 from scob.labels import PRESENT, UNKNOWN
 from scob.recovery.evidence import ConfirmedInstances, Pairs, foregrounds
@@ -89,40 +88,57 @@ def suggest(
         confirmed = ConfirmedInstances.gather(scob, known, {c for _, c in pairs}, batch)
     labels = [tuple(observed.classes[c] for c in np.flatnonzero(line == PRESENT)) for line in observed.values]
     suggestions: dict[int, Suggestion] = {}
-    # Pairs of one image together, so that it is decoded and passed through the backbone once.
-    order = sorted(range(len(pairs)), key=lambda n: pairs[n])
-    for start in range(0, len(order), 4 * batch):
-        numbers = order[start : start + 4 * batch]
+    done = 0
+    for numbers in _by_image(pairs, 4 * batch):
         group = [pairs[n] for n in numbers]
-        regions = _regions(scob, images.split.images, group, batch) if masks else iter(())
+        regions = _regions(scob, images, group, batch) if masks else iter(())
         for n, (row, c) in zip(numbers, group, strict=True):
             image = observed.images[row]
-            mask, box, vector = next(regions, (None, None, None))
+            mask, boxes, vector = next(regions, (None, None, None))
             near = confirmed.nearest(c, vector, image) if confirmed is not None and vector is not None else ()
             estimate = None if estimates is None or np.isnan(estimates[row, c]) else float(estimates[row, c])
             score = float(images.scores[row, c])
             suggestions[n] = Suggestion(
-                image, observed.classes[c], score, float(confidence[row, c]), estimate, mask, box, near, labels[row]
+                image, observed.classes[c], score, float(confidence[row, c]), estimate, mask, boxes, near, labels[row]
             )
+        done += len(numbers)
         if progress is not None:
-            progress(min(start + len(numbers), len(order)), len(order))
+            progress(done, len(pairs))
     return [suggestions[n] for n in range(len(pairs))]
 
 
+def _by_image(pairs: Pairs, least: int) -> Iterator[list[int]]:
+    """The numbers of all pairs in groups of at least `least`, but for the last; an image's pairs are in one group.
+
+    So it is decoded and passed through the backbone once, and its classes compete with each other.
+    """
+    group: list[int] = []
+    for n in sorted(range(len(pairs)), key=lambda n: pairs[n]):
+        if len(group) >= least and pairs[n][0] != pairs[group[-1]][0]:
+            yield group
+            group = []
+        group.append(n)
+    if group:
+        yield group
+
+
 def _regions(
-    scob: Scob, images: Images, pairs: Pairs, batch: int
-) -> Iterator[tuple[dict[str, Any] | None, Box | None, Tensor]]:
-    """Mask, box and feature (E,) of each pair's foreground; pairs of one image follow each other."""
-    heats, vectors = foregrounds(scob, images, pairs, batch)
+    scob: Scob, images: ScoredImages, pairs: Pairs, batch: int
+) -> Iterator[tuple[dict[str, Any] | None, tuple[Box, ...], Tensor]]:
+    """Mask, boxes and feature (E,) of each pair's foreground; pairs of one image follow each other."""
+    places, vectors = foregrounds(scob, images.split.images, images.scores, pairs, batch)
     loaded, shape = -1, (1, 1)
-    for (row, _), heat, vector in zip(pairs, heats.numpy(), vectors, strict=True):
+    for (row, _), place, vector in zip(pairs, places, vectors, strict=True):
+        if place is None:
+            yield None, (), vector
+            continue
         if row != loaded:
-            height, width = images.load(row).shape[:2]
+            height, width = images.split.images.load(row).shape[:2]
             loaded, shape = row, (height, width)
         ratio = min(1.0, MASK_SIDE / max(shape))
         sides = max(1, round(shape[0] * ratio)), max(1, round(shape[1] * ratio))
-        box = box_of(enlarge(without_specks(heat, 0.5), *sides) >= 0.5)
-        yield (rle(enlarge(heat, *sides) >= 0.5) if box is not None else None), box, vector
+        mask = place.mask(*sides)
+        yield (rle(mask), place.boxes, vector) if mask.any() else (None, (), vector)
 
 
 def recover(

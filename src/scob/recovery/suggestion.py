@@ -11,10 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scob.errors import UserError
 from scob.files import write_atomically
+
+if TYPE_CHECKING:
+    from scob.inference.regions import Box
 
 RECOVERED, RECOVERED_IMAGES = "recovered", "recovered-images"  # folders in a run: its own images, and new ones
 SUGGESTIONS, IMAGES = "suggestions.jsonl", "images.json"
@@ -28,7 +31,8 @@ class Suggestion:
     """A label that an image may be missing, and the evidence for it.
 
     Suggestions are ranked by `confidence`. `estimate` is the label estimator's value, `mask` a COCO run-length mask,
-    `box` x0, y0, x1, y1 in fractions of the image, `nearest` the confirmed images most like it with their similarity,
+    `boxes` x0, y0, x1, y1 in fractions of the image of each part of the mask, the largest first: none if there is no
+    clear place, None if it was not looked for. `nearest` are the confirmed images most like it with their similarity,
     `observed` the labels already known.
     """
 
@@ -38,9 +42,14 @@ class Suggestion:
     confidence: float
     estimate: float | None = None
     mask: Mapping[str, Any] | None = None
-    box: tuple[float, float, float, float] | None = None
+    boxes: "tuple[Box, ...] | None" = None
     nearest: tuple[tuple[str, float], ...] = ()
     observed: tuple[str, ...] = ()
+
+    @property
+    def box(self) -> "Box | None":
+        """The box of the largest part."""
+        return self.boxes[0] if self.boxes else None
 
     def to_json(self) -> dict[str, Any]:
         """One line of suggestions.jsonl."""
@@ -51,7 +60,8 @@ class Suggestion:
             "score": round(self.score, 6),
             "estimate": None if self.estimate is None else round(self.estimate, 6),
             "mask": self.mask,
-            "box": None if self.box is None else [round(side, 5) for side in self.box],
+            "box": None if self.box is None else _rounded(self.box),
+            "boxes": None if self.boxes is None else [_rounded(box) for box in self.boxes],
             "nearest": [{"image": image, "score": round(score, 5)} for image, score in self.nearest],
             "observed": list(self.observed),
         }
@@ -61,13 +71,14 @@ class Suggestion:
         """The suggestion of one line; a TypeError, ValueError or KeyError describes what is wrong with it."""
         if not isinstance(row, dict):
             raise TypeError("it is not a JSON object")
-        box, mask = row.get("box"), row.get("mask")
-        if box is not None and not (isinstance(box, list) and len(box) == 4):
-            raise ValueError("'box' is not [x0, y0, x1, y1]")
+        box, boxes, mask = row.get("box"), row.get("boxes"), row.get("mask")
+        if boxes is None and box is not None:  # written before there was one box per part
+            boxes = [box]
+        if boxes is not None and not isinstance(boxes, list):
+            raise ValueError("'boxes' is not a list of boxes")
         if mask is not None and not (isinstance(mask, dict) and "size" in mask and "counts" in mask):
             raise ValueError("'mask' is not a COCO run-length mask")
         confidence = row["score"] if row.get("confidence") is None else row["confidence"]
-        corners = tuple(_share(side, "box") for side in box) if box else None
         return cls(
             image=text(row["image"], "image"),
             label=text(row["class"], "class"),
@@ -75,7 +86,7 @@ class Suggestion:
             confidence=_share(confidence, "confidence"),
             estimate=None if row.get("estimate") is None else _share(row["estimate"], "estimate"),
             mask=mask,
-            box=corners,  # type: ignore[arg-type]
+            boxes=None if boxes is None else tuple(_box(box) for box in boxes),
             nearest=tuple((text(n["image"], "nearest"), float(n.get("score") or 0)) for n in row.get("nearest") or ()),
             observed=tuple(text(name, "observed") for name in row.get("observed") or ()),
         )
@@ -160,6 +171,17 @@ def _share(value: Any, name: str) -> float:
     if not -1e-6 <= value <= 1 + 1e-6:
         raise ValueError(f"{name!r} is {value}, outside 0 to 1")
     return min(1.0, max(0.0, float(value)))
+
+
+def _box(value: Any) -> "Box":
+    if not (isinstance(value, list) and len(value) == 4):
+        raise ValueError("'box' is not [x0, y0, x1, y1]")
+    x0, y0, x1, y1 = (_share(side, "box") for side in value)
+    return x0, y0, x1, y1
+
+
+def _rounded(box: "Box") -> list[float]:
+    return [round(side, 5) for side in box]
 
 
 def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:

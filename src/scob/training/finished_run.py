@@ -114,5 +114,5 @@ def run_images(data: Data, folder: RunFolder) -> RunImages:
     # `load_data` selects both from one split; `ChosenImages` wraps the images of that split.
     if isinstance(images, ChosenImages) and data.holdout is not None:
         images = images.images
-    split = replace(data.train, labels=drawn, images=images, masks=None)
+    split = replace(data.train, labels=drawn, images=images, masks=None, boxes=None)
     return RunImages(split, drawn, held_out, load_estimates(folder.path, drawn.images, drawn.classes), data.k)

@@ -94,7 +94,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; an undefined rate is null."""
-        tree: dict[str, Any] = _null_for_nan(asdict(self))
+        tree: dict[str, Any] = null_for_nan(asdict(self))
         return tree
 
 
@@ -153,7 +153,7 @@ def mask_metrics(predicted: Array, truth: Array, void: Array | None = None) -> D
         raise ValueError(f"masks differ in shape: {tuple(p.shape)}, {tuple(t.shape)} and {tuple(ignored.shape)}")
     known = ~ignored.to(p.device)
     t = t.to(p.device)
-    return _detection((p & t & known).sum(), (p & ~t & known).sum(), (~p & t & known).sum())
+    return detection_of((p & t & known).sum(), (p & ~t & known).sum(), (~p & t & known).sum())
 
 
 def recovery_metrics(scores: Array, observed: Array, truth: Array, threshold: float = 0.5) -> Recovery:
@@ -165,7 +165,7 @@ def recovery_metrics(scores: Array, observed: Array, truth: Array, threshold: fl
     _, seen = checked(scores, observed)
     missing = (seen == UNKNOWN) & (t != UNKNOWN)
     s, t = s[missing], t[missing]
-    detection = _detection(*_counts(s >= threshold, t))
+    detection = detection_of(*_counts(s >= threshold, t))
     positives = int((t == PRESENT).sum())
     return Recovery(
         average_precision=float(average_precision(s[:, None], t[:, None])[0]),
@@ -264,7 +264,7 @@ def _counts(predicted: Tensor, reference: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 def _rates(predicted: Tensor, reference: Tensor) -> Rates:
     tp, fp, fn = (count.double() for count in _counts(predicted, reference))
-    overall = _detection(tp.sum(), fp.sum(), fn.sum())
+    overall = detection_of(tp.sum(), fp.sum(), fn.sum())
     counted = tp + fn > 0
     cp = cr = math.nan
     if bool(counted.any()):
@@ -273,7 +273,8 @@ def _rates(predicted: Tensor, reference: Tensor) -> Rates:
     return Rates(overall.precision, overall.recall, overall.f1, cp, cr, _harmonic(cp, cr))
 
 
-def _detection(tp: Tensor, fp: Tensor, fn: Tensor) -> Detection:
+def detection_of(tp: Tensor | int, fp: Tensor | int, fn: Tensor | int) -> Detection:
+    """Precision, recall and F1 from counts of true positives, false positives and false negatives."""
     hits, wrong, missed = int(tp), int(fp), int(fn)
     precision = 100 * hits / max(1, hits + wrong)
     recall = 100 * hits / (hits + missed) if hits + missed else math.nan
@@ -289,9 +290,10 @@ def _mean_of_defined(values: NDArray[np.float64]) -> float:
     return float(defined.mean()) if len(defined) else math.nan
 
 
-def _null_for_nan(tree: Any) -> Any:
+def null_for_nan(tree: Any) -> Any:
+    """Nested dictionaries and lists for JSON, which has no NaN."""
     if isinstance(tree, dict):
-        return {key: _null_for_nan(value) for key, value in tree.items()}
+        return {key: null_for_nan(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return [_null_for_nan(value) for value in tree]
+        return [null_for_nan(value) for value in tree]
     return None if isinstance(tree, float) and math.isnan(tree) else tree

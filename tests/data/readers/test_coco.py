@@ -90,6 +90,34 @@ def test_masks_are_merged_per_class(coco: tuple[Path, dict[str, Any]]) -> None:
     assert not objects.void.any()
 
 
+def test_boxes_are_fractions_and_a_crowd_is_difficult(coco: tuple[Path, dict[str, Any]]) -> None:
+    root, data = coco
+    boxes = open_split(str(root), "train").boxes
+    assert boxes is not None and boxes.load(0) is None and boxes.load(1) == ()  # no bbox; no objects
+    for mark, box in zip(data["annotations"], ([0, 0, 12, 9], [6, 9, 30, 9], [0, 0, 24, 18]), strict=True):
+        mark["bbox"] = box
+    save(root, data)
+    for split, rows in (("train", 2), (None, 3)):
+        boxes = open_split(str(root), split).boxes
+        assert boxes is not None
+        first, second, crowd = boxes.load(0) or ()
+        assert (first.label, first.corners, first.difficult) == (1, (0.0, 0.0, 0.5, 0.5), False)
+        assert second.corners == (0.25, 0.5, 1.0, 1.0) and crowd.difficult
+        assert boxes.load(rows - 1) == ()
+
+
+@pytest.mark.parametrize("box", [[0, 0, 4], "wide", [0, 0, 0, 5], [0, 0, 1, float("inf")]])
+def test_an_impossible_box_is_refused(coco: tuple[Path, dict[str, Any]], box: object) -> None:
+    root, data = coco
+    for mark in data["annotations"]:
+        mark["bbox"] = box
+    save(root, data)
+    boxes = open_split(str(root), "train").boxes
+    assert boxes is not None
+    with pytest.raises(UserError, match="the boxes of COCO image 10 cannot be read"):
+        boxes.load(0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -65,6 +65,52 @@ def test_masks(voc: Path) -> None:
         masks.load(1)
 
 
+def annotate(voc: Path, inner: str) -> None:
+    (voc / "Annotations" / "000001.xml").write_text(f"<annotation>{inner}</annotation>")
+
+
+SIZE = "<size><width>200</width><height>100</height></size>"
+CHAIR = "<object><name>chair</name><bndbox><xmin>21</xmin><ymin>11</ymin><xmax>100</xmax><ymax>50</ymax></bndbox>"
+
+
+def test_boxes_are_fractions_of_the_annotations_own_size(voc: Path) -> None:
+    """The stored image is 24 x 18; the annotation's was 200 x 100. Pixels count from 1, and the last one is inside."""
+    outside = "<bndbox><xmin>-9</xmin><ymin>1</ymin><xmax>230</xmax><ymax>100</ymax></bndbox>"
+    person = f"<object><name>person</name><difficult>1</difficult>{outside}</object>"
+    annotate(voc, f"{SIZE}{CHAIR}</object>{person}")
+    boxes = open_split(str(voc), "train").boxes
+    assert boxes is not None
+    chair, other = boxes.load(0) or ()
+    assert (chair.label, chair.corners, chair.difficult) == (CLASSES.index("chair"), (0.1, 0.1, 0.5, 0.5), False)
+    assert (other.label, other.corners, other.difficult) == (CLASSES.index("person"), (0.0, 0.0, 1.0, 1.0), True)
+
+
+def test_an_annotation_without_boxes_or_size_has_none(voc: Path) -> None:
+    boxes = open_split(str(voc), "train").boxes
+    assert boxes is not None and boxes.load(0) is None
+    annotate(voc, f"{CHAIR}</object>")
+    assert boxes.load(0) is None
+    annotate(voc, SIZE)
+    assert boxes.load(0) == ()
+
+
+@pytest.mark.parametrize(
+    ("inner", "message"),
+    [
+        (SIZE.replace("200", "0") + CHAIR + "</object>", r"000001\.xml: the image cannot have 0 x 100 pixels"),
+        (SIZE.replace("200", "wide") + CHAIR + "</object>", r"000001\.xml: <width> is 'wide', not a number"),
+        (SIZE + CHAIR.replace("21", "nan") + "</object>", r"000001\.xml: <xmin> is 'nan', not a number"),
+        (SIZE + CHAIR.replace("21", "101") + "</object>", r"000001\.xml: the box of a chair ends before it begins"),
+    ],
+)
+def test_an_impossible_box_names_its_file(voc: Path, inner: str, message: str) -> None:
+    annotate(voc, inner)
+    boxes = open_split(str(voc), "train").boxes
+    assert boxes is not None
+    with pytest.raises(UserError, match=message):
+        boxes.load(0)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -120,3 +166,13 @@ def test_real_masks_fit_their_images(shared: Path) -> None:
         assert mask is not None
         assert mask.void.shape == split.images.load(row).shape[:2]
         assert set(np.flatnonzero(split.labels.values[row] == 1)) <= set(mask.present)
+
+
+def test_real_boxes_are_of_the_classes_that_are_there(shared: Path) -> None:
+    split = open_split(str(shared / "VOC2007"), "val", ReadOptions(difficult="positive"))
+    assert split.boxes is not None
+    for row in range(0, len(split), 25):
+        boxes = split.boxes.load(row)
+        assert boxes
+        assert {box.label for box in boxes} == set(np.flatnonzero(split.labels.values[row] == 1))
+        assert all(0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 for x0, y0, x1, y1 in (box.corners for box in boxes))

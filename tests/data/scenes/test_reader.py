@@ -29,6 +29,20 @@ def test_read_gives_labels_images_and_masks_of_the_same_scene() -> None:
         assert not objects.void.any()
 
 
+def test_boxes_are_around_the_masks() -> None:
+    split = read("scenes:12x64", "train", ReadOptions(classes=("tree", "person")))
+    assert split.boxes is not None and split.masks is not None
+    for row in range(12):
+        boxes, objects = split.boxes.load(row) or (), split.masks.load(row)
+        assert objects is not None
+        assert {box.label for box in boxes} == set(objects.present)
+        for label, mask in objects.present.items():
+            own = np.array([box.corners for box in boxes if box.label == label]) * 64
+            rows, columns = np.nonzero(mask)
+            around = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+            assert (*own[:, :2].min(axis=0), *own[:, 2:].max(axis=0)) == around
+
+
 def test_val_is_half_as_many_and_none_is_everything() -> None:
     val = read("scenes:8x48", "val", ReadOptions())
     both = read("scenes:8x48", None, ReadOptions())

@@ -78,7 +78,8 @@ def test_the_mask_shows_on_hover_on_focus_and_by_key(page: Page) -> None:
     expect(mask).to_have_css("opacity", "0")
     page.locator("#frame").hover()
     expect(mask).to_have_css("opacity", "1")
-    expect(page.locator("#box")).to_be_hidden()
+    expect(page.locator("#boxes > *")).to_have_count(0)
+    expect(page.locator("#nowhere")).to_be_hidden()
     page.mouse.move(5, 5)
     expect(mask).to_have_css("opacity", "0")
     page.keyboard.press("m")
@@ -159,13 +160,36 @@ def test_a_box_stands_in_for_a_mask_and_the_rank_is_by_confidence(context: Brows
         page = open_page(context, server)
         loaded(page, "#image", 480)
         page.locator("#frame").hover()
-        expect(page.locator("#box")).to_have_css("opacity", "1")
+        expect(page.locator("#boxes .box")).to_have_css("opacity", "1")
         expect(page.locator("#mask")).to_be_hidden()
         expect(page.locator("#confidence")).to_have_text("94%")
         expect(page.locator("#list small")).to_have_text(["94%"])
         expect(page.locator("#score")).to_have_text("97%")
         page.locator("#least").fill("96")
         expect(page.locator("#matching")).to_have_text("0 shown")
+
+
+def test_no_clear_place_is_said_and_nothing_drawn(context: BrowserContext, run_folder: Path) -> None:
+    path = run_folder / "recovered/suggestions.jsonl"
+    first, second, third = (json.loads(line) for line in path.read_text().splitlines()[:3])
+    lines = [
+        {**first, "mask": None, "box": None, "boxes": []},
+        {**second, "mask": None, "boxes": [[0.1, 0.1, 0.3, 0.3], [0.5, 0.5, 0.9, 0.8]]},
+        {**third, "mask": None, "box": None},  # not looked for
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with ReviewProcess(run_folder) as server:
+        page = open_page(context, server)
+        expect(page.locator("#nowhere")).to_contain_text("No clear place")
+        expect(page.locator("#frame")).to_have_attribute("aria-label", "Image meadow-00.png: no clear place of ball")
+        expect(page.locator("#boxes > *")).to_have_count(0)
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#boxes .box")).to_have_count(2)
+        expect(page.locator("#nowhere")).to_be_hidden()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#nearest-title")).to_contain_text("ball")
+        expect(page.locator("#boxes > *")).to_have_count(0)
+        expect(page.locator("#nowhere")).to_be_hidden()
 
 
 def test_evidence_is_shown(page: Page) -> None:

@@ -53,3 +53,9 @@ def test_the_row_with_cam_but_without_contrast_says_that_it_uses_no_cam():
     row = cells(report, 2)
     assert (row["Rec. SMT"], row["CL"], row["Parameters (M), paper"]) == ("CAM", "/", "38.3 [1]")
     assert "1. Ours is ROLE with the SMT and uses no CAM" in markdown(report)
+
+
+def test_a_column_of_ours_may_be_named_more_exactly_than_the_papers():
+    measured = {"scob": MeasuredRow({"f1": [50.0]})}
+    report = beside_paper("t", paper_table("table-cams"), measured, data="VOC", titles={"f1": "F1 at 14 x 14"})
+    assert cells(report, 1)["F1 at 14 x 14, ours on VOC"] == "50.0" and cells(report, 1)["F1, paper"] == "57.7"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
 from scob.data.readers import find_split
 from scob.data.readers.text_lists import read_text
-from scob.data.split import ObjectMasks, ReadOptions, Split
+from scob.data.split import ObjectBox, ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import ABSENT, PRESENT, Labels
 
@@ -108,6 +108,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
             skip_or_raise(UserError(f"{where}: there is no image with id {image_id}"), options.skip_bad, skipped)
     marks = len(coco.dataset["annotations"])
     segmented = sum(1 for mark in coco.dataset["annotations"] if mark.get("segmentation"))
+    boxed = any(mark.get("bbox") for mark in coco.dataset["annotations"])
     return Split(
         name=name,
         labels=Labels(classes, tuple(ids), values, "full"),
@@ -116,6 +117,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
         skipped=tuple(skipped),
         expected_positives=EXPECTED_POSITIVES if len(classes) == CLASS_COUNT else None,
         remarks=(f"{segmented:,} of {marks:,} annotated objects have a segmentation",) if 0 < segmented < marks else (),
+        boxes=InstanceBoxes(coco, tuple(rows), column) if boxed else None,
     )
 
 
@@ -194,6 +196,34 @@ class InstanceMasks:
         return ObjectMasks(merged, void)
 
 
+@dataclass(frozen=True)
+class InstanceBoxes:
+    """The boxes of the annotations. A crowd counts as difficult: its box is around many objects."""
+
+    coco: Any = field(repr=False)
+    ids: tuple[int, ...]
+    column: dict[int, int]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None:
+        try:
+            entry = self.coco.imgs[self.ids[index]]
+            marks = self.coco.imgToAnns.get(self.ids[index], [])
+            if not all(mark.get("bbox") for mark in marks):
+                return None
+            boxes = []
+            for mark in marks:
+                x, y, w, h = (float(number) for number in mark["bbox"])
+                ends = np.array([x, y, x + w, y + h]) / np.tile([float(entry["width"]), float(entry["height"])], 2)
+                if not (np.isfinite(ends).all() and w > 0 and h > 0):
+                    raise ValueError(f"the box {mark['bbox']}")
+                left, top, right, bottom = ends.clip(0, 1).tolist()
+                kind = self.column[int(mark["category_id"])]
+                boxes.append(ObjectBox(kind, (left, top, right, bottom), bool(mark.get("iscrowd"))))
+        except Exception as error:  # an entry may be anything that JSON can hold
+            raise UserError(f"the boxes of COCO image {self.ids[index]} cannot be read ({error!r})") from error
+        return tuple(boxes)
+
+
 def _check_outlines(outlines: list[Any], side: int) -> None:
     """Refuse polygons far outside the image: pycocotools allocates memory for every pixel between two corners."""
     for outline in outlines:
@@ -216,6 +246,20 @@ class JoinedMasks:
         raise IndexError(index)
 
 
+@dataclass(frozen=True)
+class JoinedBoxes:
+    """The boxes of several splits, one after the other."""
+
+    parts: tuple[Split, ...]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None:
+        for part in self.parts:
+            if index < len(part):
+                return part.boxes.load(index) if part.boxes is not None else None
+            index -= len(part)
+        raise IndexError(index)
+
+
 def _join(parts: list[Split]) -> Split:
     labels = Labels(
         parts[0].labels.classes,
@@ -229,6 +273,7 @@ def _join(parts: list[Split]) -> Split:
         labels=labels,
         images=ImageFiles(tuple(p for f in files for p in f.paths), tuple(n for f in files for n in f.notes)),
         masks=JoinedMasks(tuple(parts)) if any(part.masks is not None for part in parts) else None,
+        boxes=JoinedBoxes(tuple(parts)) if any(part.boxes is not None for part in parts) else None,
         skipped=tuple(s for part in parts for s in part.skipped),
         expected_positives=parts[0].expected_positives,
         remarks=tuple(f"{part.name}: {remark}" for part in parts for remark in part.remarks),

@@ -1,5 +1,6 @@
 """PASCAL VOC in its official layout: ImageSets, Annotations, JPEGImages and, optionally, SegmentationClass."""
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from PIL import Image
 from scob.data.images import ImageFiles, Root, skip_or_raise
 from scob.data.readers import match_split, no_such_split
 from scob.data.readers.text_lists import class_list, read_lines, unknown_class
-from scob.data.split import ObjectMasks, ReadOptions, Split
+from scob.data.split import ObjectBox, ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 
@@ -107,6 +108,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
         masks=PaletteMasks(tuple(str(masks / f"{i}.png") for i in ids), len(classes)) if masks.is_dir() else None,
         skipped=tuple(skipped),
         expected_positives=EXPECTED_POSITIVES if classes == CLASSES else None,
+        boxes=AnnotatedBoxes(folder, tuple(ids), classes),
     )
 
 
@@ -130,12 +132,7 @@ def _list_file(folder: Path, source: Path, split: str, named: tuple[str, ...]) -
 def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], difficult: str) -> NDArray[np.int8]:
     """(L,) the annotated labels of one image."""
     path = folder / "Annotations" / f"{name}.xml"
-    try:
-        tree = ElementTree.parse(path)
-    except FileNotFoundError:
-        raise UserError(f"{where}: there is no annotation {_short(path, folder)}") from None
-    except (ElementTree.ParseError, OSError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
-        raise UserError(f"{where}: the annotation {_short(path, folder)} cannot be read ({error})") from None
+    tree = _annotation(path, folder, where)
     row = np.full(len(classes), ABSENT, np.int8)
     for thing in tree.iterfind("object"):
         label = (thing.findtext("name") or "").strip()
@@ -147,6 +144,15 @@ def _labels(folder: Path, name: str, where: str, classes: tuple[str, ...], diffi
         elif difficult == "ignore" and row[index] != PRESENT:
             row[index] = UNKNOWN
     return row
+
+
+def _annotation(path: Path, folder: Path, where: str) -> "ElementTree.ElementTree[ElementTree.Element]":
+    try:
+        return ElementTree.parse(path)
+    except FileNotFoundError:
+        raise UserError(f"{where}: there is no annotation {_short(path, folder)}") from None
+    except (ElementTree.ParseError, OSError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
+        raise UserError(f"{where}: the annotation {_short(path, folder)} cannot be read ({error})") from None
 
 
 def _short(path: Path, folder: Path) -> str:
@@ -175,3 +181,50 @@ class PaletteMasks:
         if classes and max(classes) > self.classes:
             raise UserError(f"{path}: the mask has a pixel of class {max(classes)}, but there are {self.classes}")
         return ObjectMasks({n - 1: numbers == n for n in classes}, numbers == VOID)
+
+
+@dataclass(frozen=True)
+class AnnotatedBoxes:
+    """The boxes of the XML files, read when asked for, in fractions of the size that the same file names.
+
+    The stored image may have been scaled since. The first pixel is number 1, and a box includes its last pixel.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...] | None:
+        path = self.folder / "Annotations" / f"{self.names[index]}.xml"
+        where = _short(path, self.folder)
+        tree = _annotation(path, self.folder, where)
+        things = tree.findall("object")
+        if tree.find("size") is None or any(thing.find("bndbox") is None for thing in things):
+            return None
+        width, height = (_number(tree, f"size/{side}", where) for side in ("width", "height"))
+        if min(width, height) < 1:
+            raise UserError(f"{where}: the image cannot have {width:g} x {height:g} pixels; correct its <size>")
+        boxes = []
+        for thing in things:
+            label = (thing.findtext("name") or "").strip()
+            if label not in self.classes:
+                raise unknown_class(where, label, self.classes)
+            x0, y0, x1, y1 = (_number(thing, f"bndbox/{end}", where) for end in ("xmin", "ymin", "xmax", "ymax"))
+            corners = ((x0 - 1) / width, (y0 - 1) / height, x1 / width, y1 / height)
+            if not (corners[0] < corners[2] and corners[1] < corners[3]):
+                raise UserError(f"{where}: the box of a {label} ends before it begins; correct its <bndbox>")
+            left, top, right, bottom = (min(1.0, max(0.0, corner)) for corner in corners)
+            difficult = (thing.findtext("difficult") or "0").strip() == "1"
+            boxes.append(ObjectBox(self.classes.index(label), (left, top, right, bottom), difficult))
+        return tuple(boxes)
+
+
+def _number(node: "ElementTree.Element | ElementTree.ElementTree[ElementTree.Element]", name: str, where: str) -> float:
+    text = (node.findtext(name) or "").strip()
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{where}: <{name.rpartition('/')[2]}> is {text!r}, not a number")
+    return number

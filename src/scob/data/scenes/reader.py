@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scob.data.readers import find_split
 from scob.data.scenes.composition import CLASSES, EXPECTED_POSITIVES, Scenes, draw
-from scob.data.split import ArrayImages, ObjectMasks, ReadOptions, Split
+from scob.data.split import ArrayImages, ObjectBox, ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import Labels
 
@@ -65,6 +65,7 @@ def read(source: Path | str, split: str | None, options: ReadOptions) -> Split:
         images=ArrayImages(scenes.images, "scene"),
         masks=SceneMasks(scenes, columns),
         expected_positives=EXPECTED_POSITIVES if classes == CLASSES else None,
+        boxes=SceneBoxes(scenes, columns),
     )
 
 
@@ -82,6 +83,25 @@ class SceneMasks:
                 column, mask = self.columns[kind], self.scenes.mask(index, number)
                 present[column] = present[column] | mask if column in present else mask
         return ObjectMasks(present, np.zeros(self.scenes.owners[index].shape, dtype=np.bool_))
+
+
+@dataclass(frozen=True)
+class SceneBoxes:
+    """The box around the visible pixels of each object of a scene, for the classes in `columns`."""
+
+    scenes: Scenes
+    columns: dict[int, int]
+
+    def load(self, index: int) -> tuple[ObjectBox, ...]:
+        boxes = []
+        for number, kind in enumerate(self.scenes.objects[index]):
+            if kind in self.columns:
+                rows, columns = np.nonzero(self.scenes.mask(index, number))
+                height, width = self.scenes.owners[index].shape
+                left, right = float(columns.min() / width), float((columns.max() + 1) / width)
+                top, bottom = float(rows.min() / height), float((rows.max() + 1) / height)
+                boxes.append(ObjectBox(self.columns[kind], (left, top, right, bottom)))
+        return tuple(boxes)
 
 
 def _joined(drawn: list[Scenes]) -> Scenes:

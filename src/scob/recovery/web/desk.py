@@ -57,7 +57,7 @@ class Desk:
             "score": suggestion.score,
             "estimate": suggestion.estimate,
             "mask": suggestion.mask is not None,
-            "box": suggestion.box,
+            "boxes": suggestion.boxes,
             "observed": suggestion.observed,
             "nearest": [
                 {"image": name, "number": self.image_number[name], "score": score} for name, score in suggestion.nearest

@@ -44,8 +44,8 @@ def beside_paper(
     """The paper's table with our numbers added: first the paper's rows in its order, then the rows only we have.
 
     `measured` is keyed by the paper's row ids, and the values of a row by the paper's columns or by further ones of
-    ours, headed by `titles`. `data` names what ours were measured on. With `gap`, each of its measured columns is
-    followed by the share of the gap that is closed.
+    ours. `titles` head our columns, where they differ from the paper's. `data` names what ours were measured on. With
+    `gap`, each of its measured columns is followed by the share of the gap that is closed.
     """
     ids = [row.id for row in paper.rows] + [key for key in measured if paper.row(key) is None]
     ours = {key: {c: spread(v) for c, v in measured[key].values.items()} for key in ids if key in measured}
@@ -66,7 +66,8 @@ def beside_paper(
     for column_id in dict.fromkeys([*paper.columns, *(c for row in ours.values() for c in row)]):
         printed = paper.columns.get(column_id)
         title = printed.title if printed else (titles or {}).get(column_id, column_id)
-        short = title.removesuffix(" on COCO") if data else title
+        own = (titles or {}).get(column_id, title)
+        short = own.removesuffix(" on COCO") if data else own
         unit = f" ({printed.unit})" if printed and printed.unit != "%" else ""
         decimals = printed.decimals if printed else 1
         if column_id in measured_columns:

@@ -13,9 +13,10 @@ from scob.data.split import Split
 from scob.draws import mix, seed_key
 from scob.errors import UserError
 from scob.inference import plots
+from scob.inference.guidance_masks import guidance_settings, maps_of_pairs
 from scob.labels import PRESENT
 from scob.studies.reproduce import figures, variants
-from scob.studies.reproduce.cams import maps_of_rows
+from scob.studies.reproduce.cams import model_of
 from scob.studies.reproduce.lab import Lab, ReproductionRequest, VariantRun
 from scob.studies.reproduce.paper import paper_figure
 from scob.studies.reproduce.report import Cell, Column, Report, write_report
@@ -69,7 +70,8 @@ def pictures(
     """The image of each object with everything outside the object's mask dimmed, (SIDE, SIDE, 3)."""
     rows = np.array([shown.row for shown in objects], dtype=np.int64)
     labels = np.array([shown.label for shown in objects], dtype=np.int64)
-    _, masks = maps_of_rows(outcome, split, rows, labels, device)
+    model, settings = model_of(outcome, device), guidance_settings(outcome.config)
+    _, masks = maps_of_pairs(model, settings, split, (rows, labels), outcome.config.data.workers)
     return [dim(split.images.load(shown.row, SIDE), mask) for shown, mask in zip(objects, masks[0], strict=True)]
 
 

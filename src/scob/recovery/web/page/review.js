@@ -378,7 +378,8 @@ function show(number) {
     $("frame").hidden = false;
     $("broken").hidden = true;
   }
-  $("mask").hidden = $("box").hidden = true;
+  $("mask").hidden = $("nowhere").hidden = true;
+  $("boxes").replaceChildren();
   showBadge();
   showList();
   showEvidence(number);
@@ -391,7 +392,7 @@ async function showEvidence(number) {
   } catch (error) {
     evidence.delete(number);
     if (error.status !== 404) unreachable(error);
-    one = { observed: [], nearest: [], estimate: null, mask: false, box: null };
+    one = { observed: [], nearest: [], estimate: null, mask: false, boxes: null };
   }
   if (number !== current) return;
   $("estimate-row").hidden = one.estimate === null;
@@ -413,13 +414,18 @@ async function showEvidence(number) {
     item.appendChild(document.createElement("small")).textContent = near.score.toFixed(2);
     return item;
   }));
-  if (one.box && !one.mask) { // the mask's outline is better
-    const [left, top, right, bottom] = one.box;
-    Object.assign($("box").style, {
-      left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top),
-    });
-    $("box").hidden = false;
+  if (one.boxes && !one.mask) { // the mask's outline is better
+    $("boxes").replaceChildren(...one.boxes.map(([left, top, right, bottom]) => {
+      const box = document.createElement("span");
+      box.className = "overlay box";
+      Object.assign(box.style, {
+        left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top),
+      });
+      return box;
+    }));
   }
+  $("nowhere").hidden = !(one.boxes && !one.boxes.length);
+  if (!$("nowhere").hidden) $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: no clear place of ${classOf(number)}`);
   $("mask").dataset.of = one.mask ? String(number) : "";
   showMask();
   for (const next of view.slice(view.indexOf(number) + 1, view.indexOf(number) + 3)) {
