@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from scob.data.find_images import find_images
 from scob.data.images import decode
 from scob.data.progress import Progress
 from scob.errors import UserError, nearest
-from scob.files import write_atomically
+from scob.files import named, write_atomically
 from scob.inference.class_maps import MapSettings
 from scob.inference.decoding import Pixels, decoded_batches, name_of
 from scob.inference.locate import Views, locate, views_of
@@ -26,6 +27,8 @@ from scob.inference.overlays import overlay, png, shrink, unique_names
 from scob.inference.parts import Place
 from scob.inference.predictions import NamedPerImage, NamingRule
 from scob.inference.regions import Box, rle
+from scob.inference.sheet import ROWS, Row, Sheet, row_of, sheet_picture
+from scob.inference.sheet_page import sheet_page
 
 if TYPE_CHECKING:
     from scob.inference.decoding import Picture
@@ -65,10 +68,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class ExplanationFiles:
-    """What `explain` writes beside `explanations.json`: masks (none, png, or rle inside the JSON) and overlays."""
+    """What `explain` writes beside `explanations.json`.
+
+    Masks (none, png, or rle inside the JSON), overlays, and a contact sheet (sheet.png and sheet.html).
+    """
 
     masks: str = "rle"
     overlays: bool = True
+    sheet: bool = False
 
     def __post_init__(self) -> None:
         if self.masks not in ("none", "png", "rle"):
@@ -160,7 +167,7 @@ def explain(
     files: ExplanationFiles = ExplanationFiles(),
     running: InferenceOptions = InferenceOptions(),
 ) -> dict[str, int]:
-    """`scob explain`: write overlays, masks and `explanations.json` to the folder `out`; returns counts.
+    """`scob explain`: write overlays, masks, a sheet and `explanations.json` to the folder `out`; returns counts.
 
     `classes` are names, or a rule that selects the predicted ones. Masks have the size of their image: PNG files, or
     COCO run lengths in `explanations.json`. The word '-' among `images` reads a list of files from stdin.
@@ -168,39 +175,51 @@ def explain(
     if maps.cam not in ("grad", "grad++"):
         raise UserError(f"--cam is {maps.cam!r}: use grad or grad++")
     image_files = find_images(images, sys.stdin)
+    paths = image_files.paths
     scob = Scob.from_pretrained(model, running.device)
-    records: list[dict[str, Any]] = []
-    image_names = unique_names(image_files.paths, [Path(path).stem for path in image_files.paths])
+    image_names = unique_names(paths, [Path(path).stem for path in paths])
     class_names = unique_names(scob.classes, scob.classes)
-    broken = 0
-    loaded: tuple[str, Pixels] | None = None
-    for e in explain_images(scob, image_files.paths, classes, maps, running.batch, running.progress):
-        if e.error:
-            broken += 1
-            records.append({"image": e.image, "error": e.error})
+    on_sheet = dict.fromkeys(paths[:ROWS]) if files.sheet else {}
+    records: list[dict[str, Any]] = []
+    rows: dict[str, Row] = {}
+    explanations = explain_images(scob, paths, classes, maps, running.batch, running.progress)
+    for image, group in groupby(explanations, key=lambda e: e.image):
+        own = list(group)
+        if own[0].error:
+            records.append({"image": image, "error": own[0].error})
+            rows[image] = Row(image, None, error=own[0].error)
             continue
-        if loaded is None or loaded[0] != e.image:
-            loaded = (e.image, decode(e.image))
-        records.append(_write(out, f"{image_names[e.image]}.{class_names[e.label]}", loaded[1], e, maps, files))
+        pixels = decode(image)
+        records += [_write(out, f"{image_names[image]}.{class_names[e.label]}", pixels, e, files) for e in own]
+        if image in on_sheet:
+            rows[image] = row_of(image, pixels, own)
     write_atomically(out / "explanations.json", json.dumps(records, indent=1) + "\n")
+    if files.sheet:
+        shown = [rows[image] if image in rows else row_of(image, decode(image), ()) for image in on_sheet]
+        sheet = Sheet.of(f"Where {named(Path(model)).name} sees each class", shown, len(paths))
+        write_atomically(out / "sheet.png", png(sheet_picture(sheet)))
+        write_atomically(out / "sheet.html", sheet_page(sheet))
+    broken = sum("error" in record for record in records)
     return {
-        "images": len(image_files.paths), "explained": len(records) - broken, "broken": broken,
-        "skipped": image_files.skipped,
+        "images": len(paths), "explained": len(records) - broken, "broken": broken, "skipped": image_files.skipped,
+        "unclear": sum(not record.get("clear_place", True) for record in records),
     }  # fmt: skip
 
 
-def _write(
-    out: Path, stem: str, pixels: Pixels, e: Explanation, maps: MapSettings, files: ExplanationFiles
-) -> dict[str, Any]:
-    """Write the files of one explanation; returns its record."""
-    mask = e.mask(pixels.shape[0], pixels.shape[1])
+def _write(out: Path, stem: str, pixels: Pixels, e: Explanation, files: ExplanationFiles) -> dict[str, Any]:
+    """Write the files of one explanation; returns its record. Without a clear place there is no mask and no box."""
     record: dict[str, Any] = {
-        "image": e.image, "class": e.label, "score": round(e.score, 6), "boxes": e.boxes, "box": e.box,
+        "image": e.image, "class": e.label, "score": round(e.score, 6),
+        "clear_place": e.place is not None, "box": e.box, "boxes": e.boxes,
     }  # fmt: skip
     if files.overlays:
         record["overlay"] = f"overlays/{stem}.png"
-        drawn = overlay(shrink(pixels, OVERLAY_SIDE), e)
-        write_atomically(out / record["overlay"], png(drawn))
+        write_atomically(out / record["overlay"], png(overlay(shrink(pixels, OVERLAY_SIDE), e)))
+    if files.masks != "none":
+        record["mask"] = None
+    if e.place is None:
+        return record
+    mask = e.mask(pixels.shape[0], pixels.shape[1])
     if files.masks == "rle":
         record["mask"] = rle(mask)
     elif files.masks == "png":
