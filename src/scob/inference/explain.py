@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -21,7 +20,7 @@ from scob.errors import UserError, nearest
 from scob.files import named, write_atomically
 from scob.inference.class_maps import MapSettings
 from scob.inference.decoding import Pixels, decoded_batches, name_of
-from scob.inference.locate import Views, locate, views_of
+from scob.inference.locate import locate, scored_views
 from scob.inference.model import InferenceOptions, Scob
 from scob.inference.overlays import overlay, png, shrink, unique_names
 from scob.inference.parts import Place
@@ -108,16 +107,8 @@ def explain_images(
     done = 0
     with closing(decoded_batches(pictures, model.size, batch)) as batches:
         for group in batches:
-            readable = [pixels for _, pixels, _ in group if pixels is not None]
-            explained: Iterator[list[Explanation]] = iter(())
-            if readable:
-                views = views_of(model, np.stack(readable), maps.mirror)
-                with torch.no_grad():
-                    scores = model.network.classify(views.plain).float().sigmoid().cpu().numpy()
-                numbers = [number for number, pixels, _ in group if pixels is not None]
-                columns = [wanted(number, line) for number, line in zip(numbers, scores, strict=True)]
-                names = [name_of(pictures[number], number) for number in numbers]
-                explained = _explained(model, names, views, scores, columns, maps)
+            readable = [(number, pixels) for number, pixels, _ in group if pixels is not None]
+            explained = _explained(model, pictures, readable, wanted, maps)
             for number, pixels, error in group:
                 if pixels is None:
                     yield Explanation(name_of(pictures[number], number), error=error)
@@ -145,17 +136,23 @@ def _columns_for(
 
 def _explained(
     model: Scob,
-    names: Sequence[str],
-    views: Views,
-    scores: NDArray[np.float32],
-    columns: Sequence[Sequence[int]],
+    pictures: "Sequence[Picture]",
+    readable: Sequence[tuple[int, Pixels]],
+    wanted: Callable[[int, NDArray[np.float32]], list[int]],
     maps: MapSettings,
 ) -> Iterator[list[Explanation]]:
-    """The explanations of each image of a batch: its name, its scores (L,) and the columns of its classes."""
-    located = locate(model, views, scores, columns, maps)
-    pairs = iter(zip(located.heats, located.places, strict=True))
-    for name, line, own in zip(names, scores, columns, strict=True):
-        yield [Explanation(name, model.classes[c], float(line[c]), *next(pairs)) for c in own]
+    """The explanations of each readable picture of a batch, given as its number and its pixels."""
+    if not readable:
+        return
+    numbers = iter(number for number, _ in readable)
+    for views, scores in scored_views(model, np.stack([pixels for _, pixels in readable]), maps.mirror):
+        own = [next(numbers) for _ in scores]
+        columns = [wanted(number, line) for number, line in zip(own, scores, strict=True)]
+        located = locate(model, views, scores, columns, maps)
+        pairs = iter(zip(located.heats, located.places, strict=True))
+        for number, line, asked in zip(own, scores, columns, strict=True):
+            name = name_of(pictures[number], number)
+            yield [Explanation(name, model.classes[c], float(line[c]), *next(pairs)) for c in asked]
 
 
 def explain(
