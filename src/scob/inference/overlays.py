@@ -37,28 +37,29 @@ def caption(explanation: "Explanation") -> str:
     return f"{explanation.label} {explanation.score:.2f}" + ("" if explanation.place else f": {NOWHERE}")
 
 
-def with_place(pixels: NDArray[np.uint8], place: "Place | None") -> Image.Image:
-    """The picture (H, W, 3) with the map as colour, the mask's outline in white and a box around each part.
+def with_place(pixels: NDArray[np.uint8], place: "Place | None", line: int | None = None) -> Image.Image:
+    """The picture (H, W, 3), dimmed outside the place, with the map as colour, the outline and a box for each part.
 
-    Without a place, the picture as it is.
+    `line` is the thickness of the outline in pixels. Without a place, the picture as it is.
     """
     from scob.inference.regions import enlarge
 
     if place is None:
         return Image.fromarray(pixels.copy())
     height, width = pixels.shape[:2]
-    thick = max(1, round(max(height, width) / 320))
+    line = line or max(1, round(max(height, width) / 240))
     heat = enlarge(place.heat, height, width)[..., None]
-    warm = np.concatenate((np.full_like(heat, 255), 60 + 180 * (1 - heat), np.full_like(heat, 20)), axis=2)
-    mixed = pixels * (1 - 0.5 * heat) + warm * 0.5 * heat
     inside = place.mask(height, width)
-    mixed[~inside & ~eroded(~inside, thick)] = SHADE  # so that the outline is seen on a white wall as well
-    mixed[inside & ~eroded(inside, thick)] = OUTLINE
+    light = np.where(inside, 1.0, 0.55 + 0.45 * (heat[..., 0] / max(place.threshold, 1e-6)).clip(0, 1) ** 2)[..., None]
+    warm = np.concatenate((np.full_like(heat, 255), 60 + 180 * (1 - heat), np.full_like(heat, 20)), axis=2)
+    mixed = pixels * light * (1 - 0.4 * heat) + warm * 0.4 * heat
+    mixed[~inside & ~eroded(~inside, line)] = SHADE  # so that the outline is seen on a white wall as well
+    mixed[inside & ~eroded(inside, line)] = OUTLINE
     picture = Image.fromarray(mixed.clip(0, 255).astype(np.uint8))
     draw = ImageDraw.Draw(picture)
     for x0, y0, x1, y1 in place.boxes:
         corners = (x0 * width, y0 * height, max(x0 * width, x1 * width - 1), max(y0 * height, y1 * height - 1))
-        draw.rectangle(corners, outline=FRAME, width=thick)
+        draw.rectangle(corners, outline=FRAME, width=line)
     return picture
 
 

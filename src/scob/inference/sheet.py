@@ -92,7 +92,8 @@ class Sheet:
 def row_of(image: str, pixels: "Pixels", explanations: "Sequence[Explanation]") -> Row:
     """The row of one image, with the pictures at the sheet's size."""
     small = shrink(pixels, PICTURE)
-    cells = (Cell(e.label, e.score, with_place(small, e.place) if e.place is not None else None) for e in explanations)
+    line = max(1, round(max(small.shape) / CELL))  # one pixel when the picture is as small as its cell
+    cells = (Cell(e.label, e.score, with_place(small, e.place, line) if e.place else None) for e in explanations)
     return Row(image, Image.fromarray(small), tuple(cells))
 
 
