@@ -25,8 +25,9 @@ def test_overlays_and_masks_have_the_image_size(small: Small, tmp_path: Path, ma
         small.run, [wide, bad], tmp_path / "out", ["tree", "car"],
         files=ExplanationFiles(masks), running=InferenceOptions(device="cpu"),
     )  # fmt: skip
-    assert counts == {"images": 2, "explained": 2, "broken": 1, "skipped": 0}
     tree, car, broken = json.loads((tmp_path / "out" / "explanations.json").read_text())
+    unclear = [tree["clear_place"], car["clear_place"]].count(False)
+    assert counts == {"images": 2, "explained": 2, "broken": 1, "skipped": 0, "unclear": unclear}
     assert (tree["class"], car["class"]) == ("tree", "car") and "empty" in broken["error"]
     with Image.open(tmp_path / "out" / tree["overlay"]) as drawn:
         assert drawn.size == (90, 50)

@@ -7,7 +7,7 @@ import torch
 from scob.data.images import decode
 from scob.inference.class_maps import MapSettings, class_maps
 from scob.inference.competition import places_of
-from scob.inference.locate import RIVALS, Views, averaged_maps, locate, rivals, views_of
+from scob.inference.locate import RIVALS, Views, averaged_maps, locate, rivals, scored_views, views_of
 from scob.inference.model import Scob
 from support.small_model import Small
 
@@ -74,3 +74,18 @@ def test_a_mirror_image_costs_a_pass_only_if_asked_for(model: Scob, pixels: np.n
     assert len(passes) == 1
     assert isinstance(views_of(model, pixels, mirror=True), Views) and len(passes) == 3
     handle.remove()
+
+
+def test_on_a_cpu_the_pass_that_gave_the_scores_is_the_one_differentiated(model: Scob, pixels: np.ndarray) -> None:
+    passes = []
+    handle = model.network.head.register_forward_hook(lambda *_: passes.append(1))
+    all_views = views_of(model, pixels)
+    expected = locate(model, all_views, model.scores(pixels), [[4, 2], [0], [1]], MapSettings())
+    passes.clear()
+    heats, scores = [], []
+    for (views, line), own in zip(scored_views(model, pixels), [[4, 2], [0], [1]], strict=True):
+        heats += list(locate(model, views, line, [own], MapSettings()).heats)
+        scores += list(line)
+    handle.remove()
+    assert len(passes) == 3 and np.allclose(scores, model.scores(pixels), atol=1e-5)
+    assert np.allclose(heats, expected.heats, atol=1e-4)

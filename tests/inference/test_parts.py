@@ -6,24 +6,33 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scob.inference.parts import CELL, Place, number_parts
-from scob.inference.regions import box_of
+from scob.inference.regions import box_of, enlarge
 
 sides = st.tuples(st.integers(1, 9), st.integers(1, 9))
 heats = arrays(np.float32, sides, elements=st.sampled_from([0.0, 0.4, 0.5, 0.9, 1.0]))
 
 
-@given(arrays(bool, sides))
-def test_parts_are_numbered_by_size_and_specks_left_out(inside: np.ndarray) -> None:
+@given(arrays(np.float32, sides, elements=st.sampled_from([0.0, 0.3, 0.9])))
+def test_parts_are_those_of_the_smooth_map_by_size_without_specks(heat: np.ndarray) -> None:
     from scipy.ndimage import label
 
-    parts = number_parts(inside, 0.5)
-    found, count = label(inside, np.ones((3, 3)))
+    height, width = heat.shape
+    pixels, count = label(enlarge(heat, CELL * height, CELL * width) >= 0.5, np.ones((3, 3)))
+    found = pixels[CELL // 2 :: CELL, CELL // 2 :: CELL]  # at the centres of the cells
     sizes = {n: int((found == n).sum()) for n in range(1, count + 1)}
-    order = sorted((n for n in sizes if sizes[n] >= 0.5 * max(sizes.values())), key=lambda n: -sizes[n])
+    first = {n: np.flatnonzero(found.ravel() == n)[0] for n in sizes}
+    order = sorted((n for n in sizes if sizes[n] >= 0.5 * max(sizes.values())), key=lambda n: (-sizes[n], first[n]))
     expected = np.zeros_like(found)
-    for number, n in enumerate(order, 1):  # scipy numbers from the upper left, and the sort is stable
+    for number, n in enumerate(order, 1):
         expected[found == n] = number
-    assert (parts == expected).all()
+    assert (number_parts(heat, 0.5, 0.5) == expected).all()
+
+
+def test_cells_that_meet_at_a_corner_are_one_part_only_if_the_map_joins_them() -> None:
+    apart = np.array([[0.9, 0.0], [0.0, 0.9]], np.float32)
+    joined = np.array([[0.9, 0.4], [0.4, 0.9]], np.float32)
+    for heat, parts in ((apart, 2), (joined, 1), (apart[::-1].copy(), 2), (joined[::-1].copy(), 1)):
+        assert number_parts(heat, 0.5).max() == parts
 
 
 @given(heats)

@@ -32,6 +32,9 @@ class ExplainOptions:
         str, typer.Option(help="Masks to write: none, png, or rle (COCO run lengths in explanations.json).")
     ] = "rle"
     overlays: Annotated[bool, typer.Option(help="Write an overlay for each class of each image.")] = True
+    sheet: Annotated[
+        bool, typer.Option("--sheet", help="Write a contact sheet, images by classes: sheet.png and sheet.html.")
+    ] = False
     topk: Annotated[
         int | None, typer.Option(min=1, help="Explain the K highest-scoring classes, whatever their scores.")
     ] = None
@@ -42,6 +45,9 @@ class ExplainOptions:
         float, typer.Option(min=0, max=1, help="Threshold that turns a map into a mask (Eq. 3).")
     ] = 0.5
     cam: Annotated[str, typer.Option(help="Class activation map: grad or grad++.")] = "grad"
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Average the maps of each image and its mirror image; takes twice as long.")
+    ] = False
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
     device: Device = "auto"
 
@@ -58,10 +64,15 @@ def explain(options: ExplainOptions) -> None:
     with bar("explaining") as progress:
         counts = run(
             o.model, o.images, o.out, o.classes or NamingRule(o.topk, o.threshold),
-            MapSettings(o.cam, threshold=o.mask_threshold), ExplanationFiles(o.masks, o.overlays),
+            MapSettings(o.cam, threshold=o.mask_threshold, mirror=o.mirror),
+            ExplanationFiles(o.masks, o.overlays, o.sheet),
             InferenceOptions(o.batch, o.device, progress),
         )  # fmt: skip
     summary = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
     if counts["broken"]:
         summary += f", {counts['broken']} of them broken"
     note(f"{summary}; written to {o.out}/")
+    if counts["unclear"]:
+        note(f"no clear place for {counts['unclear']} of them: the evidence is too thin to show where")
+    if o.sheet:
+        note(f"contact sheet: {o.out / 'sheet.html'} and {o.out / 'sheet.png'}")

@@ -1,5 +1,6 @@
 """Class maps of a trained network: activation maps (Eq. 2) and masks (Eq. 3) of (image, class) pairs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from scob.model.heads import Keep
     from scob.model.network import Network
 
-PAIRS = 64  # (image, class) pairs differentiated at once: bounds the memory for any number of classes
+PAIRS = 64  # (image, class) pairs differentiated at once: bounds the memory for any number of images and classes
 
 
 @dataclass(frozen=True)
@@ -42,26 +43,62 @@ class ClassMaps:
     masks: "Keep"
 
 
+@dataclass(frozen=True)
+class HeadPass:
+    """The head's pass over some images, kept for its gradients: features that require one, and logits (B, L)."""
+
+    features: "Features"
+    logits: Tensor
+
+    @classmethod
+    def over(cls, network: "Network", features: "Features") -> "HeadPass":
+        """Run the head."""
+        with torch.enable_grad():
+            leaves = (
+                features[0].detach().clone().requires_grad_(),
+                features[1].detach().clone().requires_grad_(),
+            )
+            return cls(leaves, network.classify(leaves).float())
+
+
 def class_maps(
-    network: "Network", features: "Features", rows: Tensor, classes: Tensor, settings: MapSettings = MapSettings()
+    network: "Network",
+    features: "Features",
+    rows: Tensor,
+    classes: Tensor,
+    settings: MapSettings = MapSettings(),
+    head: HeadPass | None = None,
 ) -> ClassMaps:
     """Maps of some pairs, from features of B images: rows (P,) in [0, B), classes (P,); class -1 gives zeros.
 
-    The heat is the mean of both stages' maps: stage 4 is better at the class, stage 3 at the outline.
+    The head runs once for each image and backwards once for each pair; `head` may be given if B is 1. The heat is the
+    mean of both stages' maps: stage 4 is better at the class, stage 3 at the outline.
     """
+    numbers: list[int] = []
     chunks = []
-    for start in range(0, len(rows), PAIRS):
-        part = rows[start : start + PAIRS]
-        with torch.enable_grad():
-            leaves = (
-                features[0][part].detach().clone().requires_grad_(),
-                features[1][part].detach().clone().requires_grad_(),
-            )
-            logits = network.classify(leaves).float()
-            maps = activation_maps(logits, leaves, classes[start : start + PAIRS], settings.cam, settings.source)
-        chunks.append((*maps, combined(maps), *masks_of(maps, settings.windows, settings.threshold)))
-    third, fourth, heat, third_mask, fourth_mask = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+    for images, pairs in _same_number_of_pairs(rows.tolist()):
+        passed = head or HeadPass.over(network, (features[0][images], features[1][images]))
+        for one_each in zip(*pairs, strict=True):
+            numbers += one_each
+            with torch.enable_grad():
+                asked = classes[list(one_each)]
+                maps = activation_maps(passed.logits, passed.features, asked, settings.cam, settings.source)
+            chunks.append((*maps, combined(maps), *masks_of(maps, settings.windows, settings.threshold)))
+    order = torch.tensor(numbers, device=features[0].device).argsort()
+    third, fourth, heat, third_mask, fourth_mask = (torch.cat(parts)[order] for parts in zip(*chunks, strict=True))
     return ClassMaps((third, fourth), heat, (third_mask, fourth_mask))
+
+
+def _same_number_of_pairs(rows: list[int]) -> Iterator[tuple[list[int], list[list[int]]]]:
+    """Images that occur equally often in `rows`, at most PAIRS at once, with the numbers of each image's pairs."""
+    pairs_of: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        pairs_of.setdefault(row, []).append(number)
+    for count in sorted({len(pairs) for pairs in pairs_of.values()}):
+        images = [row for row, pairs in pairs_of.items() if len(pairs) == count]
+        for start in range(0, len(images), PAIRS):
+            together = images[start : start + PAIRS]
+            yield together, [pairs_of[row] for row in together]
 
 
 def combined(maps: Maps) -> Tensor:

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -17,15 +17,17 @@ from scob.data.find_images import find_images
 from scob.data.images import decode
 from scob.data.progress import Progress
 from scob.errors import UserError, nearest
-from scob.files import write_atomically
+from scob.files import named, write_atomically
 from scob.inference.class_maps import MapSettings
 from scob.inference.decoding import Pixels, decoded_batches, name_of
-from scob.inference.locate import Views, locate, views_of
+from scob.inference.locate import locate, scored_views
 from scob.inference.model import InferenceOptions, Scob
 from scob.inference.overlays import overlay, png, shrink, unique_names
 from scob.inference.parts import Place
 from scob.inference.predictions import NamedPerImage, NamingRule
 from scob.inference.regions import Box, rle
+from scob.inference.sheet import ROWS, Row, Sheet, row_of, sheet_picture
+from scob.inference.sheet_page import sheet_page
 
 if TYPE_CHECKING:
     from scob.inference.decoding import Picture
@@ -65,10 +67,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class ExplanationFiles:
-    """What `explain` writes beside `explanations.json`: masks (none, png, or rle inside the JSON) and overlays."""
+    """What `explain` writes beside `explanations.json`.
+
+    Masks (none, png, or rle inside the JSON), overlays, and a contact sheet (sheet.png and sheet.html).
+    """
 
     masks: str = "rle"
     overlays: bool = True
+    sheet: bool = False
 
     def __post_init__(self) -> None:
         if self.masks not in ("none", "png", "rle"):
@@ -101,16 +107,8 @@ def explain_images(
     done = 0
     with closing(decoded_batches(pictures, model.size, batch)) as batches:
         for group in batches:
-            readable = [pixels for _, pixels, _ in group if pixels is not None]
-            explained: Iterator[list[Explanation]] = iter(())
-            if readable:
-                views = views_of(model, np.stack(readable), maps.mirror)
-                with torch.no_grad():
-                    scores = model.network.classify(views.plain).float().sigmoid().cpu().numpy()
-                numbers = [number for number, pixels, _ in group if pixels is not None]
-                columns = [wanted(number, line) for number, line in zip(numbers, scores, strict=True)]
-                names = [name_of(pictures[number], number) for number in numbers]
-                explained = _explained(model, names, views, scores, columns, maps)
+            readable = [(number, pixels) for number, pixels, _ in group if pixels is not None]
+            explained = _explained(model, pictures, readable, wanted, maps)
             for number, pixels, error in group:
                 if pixels is None:
                     yield Explanation(name_of(pictures[number], number), error=error)
@@ -138,17 +136,23 @@ def _columns_for(
 
 def _explained(
     model: Scob,
-    names: Sequence[str],
-    views: Views,
-    scores: NDArray[np.float32],
-    columns: Sequence[Sequence[int]],
+    pictures: "Sequence[Picture]",
+    readable: Sequence[tuple[int, Pixels]],
+    wanted: Callable[[int, NDArray[np.float32]], list[int]],
     maps: MapSettings,
 ) -> Iterator[list[Explanation]]:
-    """The explanations of each image of a batch: its name, its scores (L,) and the columns of its classes."""
-    located = locate(model, views, scores, columns, maps)
-    pairs = iter(zip(located.heats, located.places, strict=True))
-    for name, line, own in zip(names, scores, columns, strict=True):
-        yield [Explanation(name, model.classes[c], float(line[c]), *next(pairs)) for c in own]
+    """The explanations of each readable picture of a batch, given as its number and its pixels."""
+    if not readable:
+        return
+    numbers = iter(number for number, _ in readable)
+    for views, scores in scored_views(model, np.stack([pixels for _, pixels in readable]), maps.mirror):
+        own = [next(numbers) for _ in scores]
+        columns = [wanted(number, line) for number, line in zip(own, scores, strict=True)]
+        located = locate(model, views, scores, columns, maps)
+        pairs = iter(zip(located.heats, located.places, strict=True))
+        for number, line, asked in zip(own, scores, columns, strict=True):
+            name = name_of(pictures[number], number)
+            yield [Explanation(name, model.classes[c], float(line[c]), *next(pairs)) for c in asked]
 
 
 def explain(
@@ -160,7 +164,7 @@ def explain(
     files: ExplanationFiles = ExplanationFiles(),
     running: InferenceOptions = InferenceOptions(),
 ) -> dict[str, int]:
-    """`scob explain`: write overlays, masks and `explanations.json` to the folder `out`; returns counts.
+    """`scob explain`: write overlays, masks, a sheet and `explanations.json` to the folder `out`; returns counts.
 
     `classes` are names, or a rule that selects the predicted ones. Masks have the size of their image: PNG files, or
     COCO run lengths in `explanations.json`. The word '-' among `images` reads a list of files from stdin.
@@ -168,39 +172,51 @@ def explain(
     if maps.cam not in ("grad", "grad++"):
         raise UserError(f"--cam is {maps.cam!r}: use grad or grad++")
     image_files = find_images(images, sys.stdin)
+    paths = image_files.paths
     scob = Scob.from_pretrained(model, running.device)
-    records: list[dict[str, Any]] = []
-    image_names = unique_names(image_files.paths, [Path(path).stem for path in image_files.paths])
+    image_names = unique_names(paths, [Path(path).stem for path in paths])
     class_names = unique_names(scob.classes, scob.classes)
-    broken = 0
-    loaded: tuple[str, Pixels] | None = None
-    for e in explain_images(scob, image_files.paths, classes, maps, running.batch, running.progress):
-        if e.error:
-            broken += 1
-            records.append({"image": e.image, "error": e.error})
+    on_sheet = dict.fromkeys(paths[:ROWS]) if files.sheet else {}
+    records: list[dict[str, Any]] = []
+    rows: dict[str, Row] = {}
+    explanations = explain_images(scob, paths, classes, maps, running.batch, running.progress)
+    for image, group in groupby(explanations, key=lambda e: e.image):
+        own = list(group)
+        if own[0].error:
+            records.append({"image": image, "error": own[0].error})
+            rows[image] = Row(image, None, error=own[0].error)
             continue
-        if loaded is None or loaded[0] != e.image:
-            loaded = (e.image, decode(e.image))
-        records.append(_write(out, f"{image_names[e.image]}.{class_names[e.label]}", loaded[1], e, maps, files))
+        pixels = decode(image)
+        records += [_write(out, f"{image_names[image]}.{class_names[e.label]}", pixels, e, files) for e in own]
+        if image in on_sheet:
+            rows[image] = row_of(image, pixels, own)
     write_atomically(out / "explanations.json", json.dumps(records, indent=1) + "\n")
+    if files.sheet:
+        shown = [rows[image] if image in rows else row_of(image, decode(image), ()) for image in on_sheet]
+        sheet = Sheet.of(f"Where {named(Path(model)).name} sees each class", shown, len(paths))
+        write_atomically(out / "sheet.png", png(sheet_picture(sheet)))
+        write_atomically(out / "sheet.html", sheet_page(sheet))
+    broken = sum("error" in record for record in records)
     return {
-        "images": len(image_files.paths), "explained": len(records) - broken, "broken": broken,
-        "skipped": image_files.skipped,
+        "images": len(paths), "explained": len(records) - broken, "broken": broken, "skipped": image_files.skipped,
+        "unclear": sum(not record.get("clear_place", True) for record in records),
     }  # fmt: skip
 
 
-def _write(
-    out: Path, stem: str, pixels: Pixels, e: Explanation, maps: MapSettings, files: ExplanationFiles
-) -> dict[str, Any]:
-    """Write the files of one explanation; returns its record."""
-    mask = e.mask(pixels.shape[0], pixels.shape[1])
+def _write(out: Path, stem: str, pixels: Pixels, e: Explanation, files: ExplanationFiles) -> dict[str, Any]:
+    """Write the files of one explanation; returns its record. Without a clear place there is no mask and no box."""
     record: dict[str, Any] = {
-        "image": e.image, "class": e.label, "score": round(e.score, 6), "boxes": e.boxes, "box": e.box,
+        "image": e.image, "class": e.label, "score": round(e.score, 6),
+        "clear_place": e.place is not None, "box": e.box, "boxes": e.boxes,
     }  # fmt: skip
     if files.overlays:
         record["overlay"] = f"overlays/{stem}.png"
-        drawn = overlay(shrink(pixels, OVERLAY_SIDE), e)
-        write_atomically(out / record["overlay"], png(drawn))
+        write_atomically(out / record["overlay"], png(overlay(shrink(pixels, OVERLAY_SIDE), e)))
+    if files.masks != "none":
+        record["mask"] = None
+    if e.place is None:
+        return record
+    mask = e.mask(pixels.shape[0], pixels.shape[1])
     if files.masks == "rle":
         record["mask"] = rle(mask)
     elif files.masks == "png":

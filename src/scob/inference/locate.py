@@ -1,6 +1,6 @@
 """Where a network sees classes: the one way from features to places, for `explain`, `recover` and the review page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from scob.inference.class_maps import ClassMaps, class_maps
+from scob.inference.class_maps import ClassMaps, HeadPass, class_maps
 from scob.inference.competition import places_of
 from scob.inference.parts import Heat, Place
 from scob.inference.predictions import NamingRule
@@ -35,10 +35,11 @@ class Located:
 
 @dataclass(frozen=True)
 class Views:
-    """The features of B images and, if maps are averaged over both, of their mirror images."""
+    """The features of B images and, if maps are averaged over both, of their mirror images; one image's head pass."""
 
     plain: "Features"
     mirrored: "Features | None" = None
+    head: HeadPass | None = None
 
 
 @torch.no_grad()
@@ -47,6 +48,26 @@ def views_of(model: "Scob", pixels: NDArray[np.uint8], mirror: bool = False) -> 
     images = model.prepare(pixels)
     backbone = model.network.backbone
     return Views(backbone(images), backbone(images.flip(3)) if mirror else None)
+
+
+def scored_views(
+    model: "Scob", pixels: NDArray[np.uint8], mirror: bool = False
+) -> Iterator[tuple[Views, NDArray[np.float32]]]:
+    """Features and scores (B, L) of decoded pictures.
+
+    A GPU scores all of them at once. A CPU scores one by one, and differentiates the pass that gave the scores: a
+    second one would cost a third of the backbone's time.
+    """
+    views = views_of(model, pixels, mirror)
+    if model.device.type != "cpu":
+        with torch.no_grad():
+            yield views, model.network.classify(views.plain).float().sigmoid().cpu().numpy()
+        return
+    for n in range(len(pixels)):
+        plain = views.plain[0][n : n + 1], views.plain[1][n : n + 1]
+        mirrored = views.mirrored and (views.mirrored[0][n : n + 1], views.mirrored[1][n : n + 1])
+        head = HeadPass.over(model.network, plain)
+        yield Views(plain, mirrored, head), head.logits.detach().sigmoid().numpy()
 
 
 def locate(
@@ -92,7 +113,7 @@ def rivals(scores: NDArray[np.float32], thresholds: NDArray[np.float32], asked: 
 
 def averaged_maps(model: "Scob", views: Views, rows: "Tensor", columns: "Tensor", settings: "MapSettings") -> ClassMaps:
     """Maps of pairs; with mirror images, the heat is the mean of both, divided by its maximum."""
-    maps = class_maps(model.network, views.plain, rows, columns, settings)
+    maps = class_maps(model.network, views.plain, rows, columns, settings, views.head)
     if views.mirrored is None:
         return maps
     mirrored = class_maps(model.network, views.mirrored, rows, columns, settings).heat.flip(2)

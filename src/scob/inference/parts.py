@@ -28,7 +28,7 @@ class Place:
     def of(cls, heat: Heat, threshold: float = 0.5, least: float = SPECK) -> "Place | None":
         """The parts of a map that reach the threshold; None if no cell does."""
         inside = _inside(heat, threshold)
-        parts = number_parts(inside, least)
+        parts = number_parts(heat, threshold, least)
         without_specks = np.where(inside & (parts == 0), np.float32(0), heat)
         return cls(without_specks, parts, threshold) if parts.any() else None
 
@@ -55,24 +55,49 @@ def _inside(heat: Heat, threshold: float) -> NDArray[np.bool_]:
     return np.asarray((heat >= threshold * (1 - 1e-5)) & (heat > 0))
 
 
-def number_parts(inside: NDArray[np.bool_], least: float = SPECK) -> NDArray[np.int64]:
-    """Connected parts (diagonals count) of the cells `inside` (h, w), numbered from 1 by size; smaller ones are 0.
+def number_parts(heat: Heat, threshold: float, least: float = SPECK) -> NDArray[np.int64]:
+    """The connected parts of a map (h, w) at a threshold, numbered from 1 by their size in cells; 0 is outside.
 
-    Smaller means: fewer cells than `least` times the largest part has. Of equal parts, the upper left one comes first.
+    Cells are connected as the smooth map between their centres is: neighbours always, cells that meet at a corner if
+    the map does not fall below the threshold between them. Parts with fewer cells than `least` times the largest part's
+    are specks, and 0. Of equal parts, the upper left one comes first.
     """
-    height, width = inside.shape
-    parts = np.where(inside, np.arange(inside.size, 0, -1).reshape(inside.shape), 0)
-    while True:  # each cell takes the highest number among its neighbours, until every part has one number
-        padded = np.pad(parts, 1)
-        shifted = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-        spread = np.where(inside, np.max(shifted, axis=0), 0)
-        if (spread == parts).all():
+    inside = _inside(heat, threshold)
+    falling, rising = _corners(heat, threshold)
+    parts = np.where(inside, np.arange(heat.size, 0, -1).reshape(heat.shape), 0)
+    while True:  # each cell takes the highest number it is connected to, until every part has one number
+        before = parts.copy()
+        for one, other, joined in (
+            (parts[1:], parts[:-1], inside[1:] & inside[:-1]),
+            (parts[:, 1:], parts[:, :-1], inside[:, 1:] & inside[:, :-1]),
+            (parts[1:, 1:], parts[:-1, :-1], falling),
+            (parts[1:, :-1], parts[:-1, 1:], rising),
+        ):
+            highest = np.maximum(one, other)
+            np.maximum(one, highest, out=one, where=joined)
+            np.maximum(other, highest, out=other, where=joined)
+        if (parts == before).all():
             break
-        parts = spread
-    sizes = np.bincount(parts.ravel(), minlength=inside.size + 1)
+    sizes = np.bincount(parts.ravel(), minlength=heat.size + 1)
     sizes[0] = 0
     kept = np.flatnonzero((sizes > 0) & (sizes >= least * sizes.max()))
     order = kept[np.lexsort((-kept, -sizes[kept]))]
-    numbers = np.zeros(inside.size + 1, np.int64)
+    numbers = np.zeros(heat.size + 1, np.int64)
     numbers[order] = np.arange(1, len(order) + 1)
     return np.asarray(numbers[parts])
+
+
+def _corners(heat: Heat, threshold: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which cells are connected across a corner, (h - 1, w - 1): by the falling and by the rising diagonal.
+
+    Between four cell centres the map is bilinear. If two opposite ones are inside and the others outside, the lowest
+    point of the best way between them is the saddle.
+    """
+    a, b, c, d = heat[:-1, :-1], heat[:-1, 1:], heat[1:, :-1], heat[1:, 1:]
+    bend = a + d - b - c
+    saddle = (a * d - b * c) / np.where(bend == 0, 1, bend)
+    over = _inside(saddle.astype(np.float32), threshold)
+    inside = _inside(heat, threshold)
+    falling = inside[:-1, :-1] & inside[1:, 1:] & (bend > 0) & over
+    rising = inside[:-1, 1:] & inside[1:, :-1] & (bend < 0) & over
+    return falling, rising

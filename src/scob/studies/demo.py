@@ -17,6 +17,7 @@ from scob import methods
 from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.files import write_atomically
 from scob.inference.class_maps import ClassMaps, MapSettings, class_maps
+from scob.inference.competition import places_of
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.model.backbone import Features
 from scob.model.features import autocast
@@ -126,10 +127,16 @@ def observed_maps(experiment: Experiment, rows: NDArray[np.int64], classes: NDAr
     return training_maps(experiment, rows, pairs, MapSettings(s.cam, s.cam_source)).maps[0].cpu().numpy()
 
 
-def seen_at(experiment: Experiment, row: int, classes: list[int]) -> NDArray[np.bool_]:
-    """Where the network sees some classes in one training image, as `scob explain` shows it: (C, h, w)."""
-    heat = training_maps(experiment, np.array([row]), [(0, c) for c in classes], MapSettings()).heat
-    return np.asarray((heat >= 0.5).cpu().numpy())
+def seen_at(
+    experiment: Experiment, row: int, classes: list[int], scores: NDArray[np.float32]
+) -> list[NDArray[np.bool_]]:
+    """Where the network sees some classes (C,) with their scores in one training image, as `scob explain` shows it.
+
+    A mask (h, w) for each class, empty where there is no clear place.
+    """
+    heat = training_maps(experiment, np.array([row]), [(0, c) for c in classes], MapSettings()).heat.cpu().numpy()
+    places = places_of(heat, scores)
+    return [np.zeros(heat.shape[1:], bool) if place is None else place.parts > 0 for place in places]
 
 
 def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32]) -> list[Picture]:
@@ -145,7 +152,7 @@ def gallery(experiment: Experiment, observed: Labels, scores: NDArray[np.float32
         given = [int(c) for c in np.argsort(-scores[row]) if unknown[c] and scores[row, c] >= 0.5]
         shown = []
         if given:
-            for c, mask in zip(given, seen_at(experiment, int(row), given), strict=True):
+            for c, mask in zip(given, seen_at(experiment, int(row), given, scores[row, given]), strict=True):
                 shown.append((names[c], float(scores[row, c]), bool(truth[row, c] == PRESENT), mask))
         missed = [names[c] for c in np.flatnonzero((truth[row] == PRESENT) & unknown & (scores[row] < 0.5))]
         seen = [names[c] for c in np.flatnonzero(observed.values[row] == PRESENT)]
