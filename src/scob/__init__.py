@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from scob.algorithm.cam import MapSettings as MapSettings
     from scob.config import Config as Config
     from scob.config import load_config as load_config
     from scob.data.describe import check as check
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from scob.data.download import download as download
     from scob.data.readers import open_split as open_split
     from scob.errors import UserError as UserError
-    from scob.inference.class_maps import MapSettings as MapSettings
     from scob.inference.evaluate import DataOptions as DataOptions
     from scob.inference.evaluate import evaluate as evaluate
     from scob.inference.evaluate_masks import evaluate_masks as evaluate_masks
@@ -52,7 +52,7 @@ _HOME = {
     "ExplanationFiles": "scob.inference.explain",
     "FinishedRun": "scob.training.finished_run",
     "Labels": "scob.labels",
-    "MapSettings": "scob.inference.class_maps",
+    "MapSettings": "scob.algorithm.cam",
     "NamingRule": "scob.inference.predictions",
     "DataOptions": "scob.inference.evaluate",
     "InferenceOptions": "scob.inference.model",

@@ -90,8 +90,9 @@ class Bootstrap(GuidedMethod):
         views = compute_views(self.source, batch, s.positive == "class")
         clean = leaves(views.clean)
         logits = self.logits(clean)  # P_B = g(Phi(x; Theta^{t-1}))
-        masks = self.e_step(logits, clean, batch, views.clean_flip)  # E-step, Eq. 10
-        own_key = self.insert_into_tree(batch, clean, logits, masks, views.clean_flip)  # G <- G u {H(M), s}
+        predicted = self.predict(logits, clean)  # the same, without dropout
+        masks = self.e_step(predicted, clean, batch, views.clean_flip)  # E-step, Eq. 10
+        own_key = self.insert_into_tree(batch, clean, predicted, masks, views.clean_flip)  # G <- G u {H(M), s}
         losses = self.class_losses(logits, clean, masks, batch)  # Eq. 12
         if not joint:
             self.update(losses.total, losses.rows, batch, optimiser)  # M-step: L_class, update Y~
@@ -153,4 +154,5 @@ class Bootstrap(GuidedMethod):
         foreign = batch.chosen[:, None, None] != classes[None, :, None]
         allowed = (foreign & exist[None]).flatten(1)
         weight = batch.weight * (batch.chosen >= 0)
-        return l_cont(query, key, nodes.flatten(0, 1), allowed, s.tau, s.cont_scale, weight)
+        loss = l_cont(query, key, nodes.flatten(0, 1), allowed, s.tau, s.cont_scale, weight)
+        return loss / self.tree.classes if s.cont_scale == "classes" else loss

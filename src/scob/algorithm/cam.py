@@ -3,15 +3,42 @@
 The logit of a class is differentiated, not its probability: the gradient of a saturated probability vanishes.
 """
 
+from dataclasses import dataclass, replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from scob.config import ScobSettings
 from scob.model.backbone import Features
 from scob.model.heads import Keep
 from scob.model.network import full
 
 Maps = tuple[Tensor, Tensor]
+CAMS: tuple[str, ...] = ("sharp", "grad", "grad++", "layer")
+
+
+@dataclass(frozen=True)
+class MapSettings:
+    """How maps and masks are computed.
+
+    `cam` chooses the weights of Eq. 2 (`activations`), `source` whose map each stage uses (`at_both_stages`), `steps`
+    how far it spreads. `windows` (stage 3, stage 4) and `threshold` belong to Eq. 3. With `mirror`, explanations
+    average the maps of the image and of its mirror image, which costs a second pass of the backbone.
+    """
+
+    cam: str = "grad"
+    source: str = "spread"
+    steps: int = 4
+    windows: tuple[int, int] = (3, 1)
+    threshold: float = 0.5
+    mirror: bool = False
+
+    @classmethod
+    def of(cls, settings: ScobSettings) -> "MapSettings":
+        """Those that a run is trained with."""
+        s = settings
+        return cls(s.cam, s.cam_source, s.cam_steps, s.cam_window, s.gamma_cam)
 
 
 def leaves(features: Features) -> Features:
@@ -24,19 +51,58 @@ def activations(features: Tensor, gradient: Tensor, kind: str = "grad") -> Tenso
     """Eq. 2, divided by the map's own maximum: features and gradient (B, K, h, w) -> (B, h, w) in [0, 1].
 
     `grad` averages the gradient over space for the channel weights. `grad++` weights each cell's positive gradient
-    by g^2 / (2 g^2 + sum(F) g^3) instead (Chattopadhay et al. 2018, for an exponential score).
+    by g^2 / (2 g^2 + sum(F) g^3) instead (Chattopadhay et al. 2018, for an exponential score). `layer` weights every
+    cell by its own positive gradient (Jiang et al. 2021). `sharp` is the geometric mean of `grad` and `layer`.
     """
     f, g = full(features), full(gradient)
+    if kind == "sharp":
+        return scaled((activations(f, g, "grad") * activations(f, g, "layer")).sqrt())
     if kind == "grad":
         weights = g.mean(dim=(2, 3), keepdim=True)
+    elif kind == "layer":
+        weights = g.relu()
     else:
         square = g.square()
         denominator = 2 * square + f.sum(dim=(2, 3), keepdim=True) * square * g
         share = square / torch.where(denominator.abs() > 1e-12, denominator, torch.ones_like(denominator))
         weights = (share * g.relu()).sum(dim=(2, 3), keepdim=True)
-    heat = F.relu((weights * f).mean(dim=1))
+    return scaled(F.relu((weights * f).mean(dim=1)))
+
+
+def scaled(heat: Tensor) -> Tensor:
+    """Each map (B, h, w) divided by its own maximum; a map of zeros stays as it is."""
     peak = heat.amax(dim=(1, 2), keepdim=True)
     return heat / torch.where(peak > 0, peak, torch.ones_like(peak))
+
+
+def spread(heat: Tensor, features: Tensor, steps: int) -> Tensor:
+    """Maps (B, h, w) spread over the cells that look alike: features (B, K, h, w) of the same grid -> (B, h, w).
+
+    In each step every cell takes the mean heat of all cells, weighted by the squared cosine between their features
+    (minus the image's mean feature; a negative cosine counts as 0). An object's cells share what some of them have, and
+    what the rest of the image has by chance is averaged away.
+    """
+    cells = full(features).flatten(2).transpose(1, 2)
+    cells = F.normalize(cells - cells.mean(dim=1, keepdim=True), dim=2)
+    alike = (cells @ cells.transpose(1, 2)).relu().square()
+    total = alike.sum(dim=2, keepdim=True)
+    weights = alike / torch.where(total > 0, total, torch.ones_like(total))
+    flat = heat.flatten(1)[:, :, None]
+    for _ in range(steps):
+        flat = torch.where(total > 0, weights @ flat, flat)  # a cell like no other (all are equal) keeps its own
+    return scaled(flat.reshape(heat.shape))
+
+
+def at_both_stages(maps: Maps, features: Features, settings: MapSettings) -> Maps:
+    """Whose map each stage uses: its own (`each`), that of stage 4 (`stage4`), or that of stage 4 spread (`spread`)."""
+    third, fourth = maps
+    if settings.source == "each":
+        return maps
+    enlarged = F.interpolate(fourth[:, None], size=third.shape[1:], mode="bilinear", align_corners=False)[:, 0]
+    if settings.source == "stage4":
+        return enlarged, fourth
+    wide = spread(enlarged, features[0].detach(), settings.steps)
+    return wide, scaled(F.adaptive_avg_pool2d(wide[:, None], (fourth.shape[1], fourth.shape[2]))[:, 0])
 
 
 def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
@@ -53,29 +119,25 @@ def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
     return (smooth >= threshold) & (heat.amax(dim=(1, 2), keepdim=True) > 0)
 
 
-def activation_maps(
-    logits: Tensor, features: Features, classes: Tensor, kind: str = "grad", source: str = "each"
-) -> Maps:
+def activation_maps(logits: Tensor, features: Features, classes: Tensor, settings: MapSettings = MapSettings()) -> Maps:
     """One class's map for each image, at both stages.
 
     logits (B, L) computed from `features` (which require a gradient); classes (B,) of class indices, -1 for none (its
-    map is 0). `source="stage4"` uses the map of stage 4 at both stages. The gradient stops at the features; the graph
-    is kept for the losses.
+    map is 0). The gradient stops at the features; the graph is kept for the losses.
     """
     class_logits = logits.gather(1, classes.clamp(min=0)[:, None])[:, 0] * (classes >= 0)
     gradients = torch.autograd.grad(full(class_logits).sum(), features, retain_graph=True, allow_unused=True)
-    maps = [
-        activations(f.detach(), g if g is not None else torch.zeros_like(f), kind)
+    third_has_gradient = gradients[0] is not None
+    third, fourth = (
+        activations(f.detach(), g if g is not None else torch.zeros_like(f), settings.cam)
         for f, g in zip(features, gradients, strict=True)
-    ]
-    # A head that reads only stage 4 gives stage 3 no gradient, so stage 3 takes the map of stage 4.
-    if source == "stage4" or gradients[0] is None:
-        maps[0] = F.interpolate(maps[1][:, None], size=features[0].shape[2:], mode="bilinear", align_corners=False)[
-            :, 0
-        ]
-    return maps[0], maps[1]
+    )
+    if settings.source == "each" and not third_has_gradient:
+        settings = replace(settings, source="stage4")  # the head reads only stage 4
+    return at_both_stages((third, fourth), features, settings)
 
 
-def masks_of(maps: Maps, windows: tuple[int, int], threshold: float) -> Keep:
+def masks_of(maps: Maps, settings: MapSettings = MapSettings()) -> Keep:
     """Eq. 3 at both stages."""
-    return foreground(maps[0], windows[0], threshold), foreground(maps[1], windows[1], threshold)
+    (third, fourth), s = maps, settings
+    return foreground(third, s.windows[0], s.threshold), foreground(fourth, s.windows[1], s.threshold)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import activation_maps, leaves, masks_of
+from scob.algorithm.cam import MapSettings, activation_maps, leaves, masks_of
 from scob.algorithm.label_estimation import LabelEstimation
 from scob.algorithm.losses import bce_observed
 from scob.algorithm.method import Optimiser, Problem
@@ -57,12 +57,26 @@ class GuidedMethod(LabelEstimation):
     def phase(self, epoch: int) -> str:
         return f"initial {self.initial(epoch)}, guided {self.guided(epoch)}"
 
+    def predict(self, logits: Tensor, clean: Features) -> Tensor:
+        """The predictions that masks and tree scores are taken from: of a pass without dropout, unless asked for.
+
+        `logits` (B, L) are those of the training pass.
+        """
+        if self.settings.cam_dropout or not self.config.model.dropout:
+            return logits
+        head = self.network.head
+        head.eval()
+        predicted = self.logits(clean)
+        head.train()
+        return predicted
+
     def e_step(self, logits: Tensor, clean: Features, batch: Batch, flip: Tensor) -> Keep | None:
         """Eq. 10: the foreground of the observed label under Theta^{t-1}, in the clean view's coordinates."""
         s = self.settings
         if not self.guided(batch.epoch):
             return None
-        masks = masks_of(activation_maps(logits, clean, batch.chosen, s.cam, s.cam_source), s.cam_window, s.gamma_cam)
+        settings = MapSettings.of(s)
+        masks = masks_of(activation_maps(logits, clean, batch.chosen, settings), settings)
         if s.guidance == "gt-mask" and self.problem.true_masks is not None:
             true = self.problem.true_masks.load(batch.rows, flip)
             known = true[0].flatten(1).any(dim=1)[:, None, None]
@@ -90,7 +104,8 @@ class GuidedMethod(LabelEstimation):
         flip = self.source.views.flips(batch.keys, "clean")
         clean = leaves(self.clean_features(batch))
         logits = self.logits(clean)
-        losses = self.class_losses(logits, clean, self.e_step(logits, clean, batch, flip), batch)
+        masks = self.e_step(self.predict(logits, clean), clean, batch, flip)
+        losses = self.class_losses(logits, clean, masks, batch)
         self.update(losses.total, losses.rows, batch, optimiser)
         return detached(losses.named)
 

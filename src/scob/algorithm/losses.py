@@ -61,7 +61,7 @@ def l_cont(
     """Eq. 8 without lambda_c: query and key (B, D), negatives (M, D) or (B, M, D), allowed (B, M) bool -> a scalar.
 
     A negative that is not allowed (own class, empty slot) is left out of the denominator, not counted as zero.
-    `scale="paper"` divides by 1 + the number of negatives.
+    `scale="paper"` divides by 1 + the number of negatives; no other scale is applied here.
     """
     positive = (query * key).sum(dim=1, keepdim=True) / tau
     against = (query @ negatives.T if negatives.ndim == 2 else torch.einsum("bd,bmd->bm", query, negatives)) / tau

@@ -1,6 +1,6 @@
 """`scob explain MODEL IMAGES...`: show where a model sees what it names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +44,7 @@ class ExplainOptions:
     mask_threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Threshold that turns a map into a mask (Eq. 3).")
     ] = 0.5
-    cam: Annotated[str, typer.Option(help="Class activation map: grad or grad++.")] = "grad"
+    cam: Annotated[str, typer.Option(help="Class activation map: sharp, grad, grad++ or layer.")] = "sharp"
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Average the maps of each image and its mirror image; takes twice as long.")
     ] = False
@@ -54,7 +54,7 @@ class ExplainOptions:
 
 def explain(options: ExplainOptions) -> None:
     """Write the explanations of the images."""
-    from scob.inference.class_maps import MapSettings
+    from scob.inference.class_maps import EXPLAINED
     from scob.inference.explain import ExplanationFiles
     from scob.inference.explain import explain as run
     from scob.inference.model import InferenceOptions
@@ -64,7 +64,7 @@ def explain(options: ExplainOptions) -> None:
     with bar("explaining") as progress:
         counts = run(
             o.model, o.images, o.out, o.classes or NamingRule(o.topk, o.threshold),
-            MapSettings(o.cam, threshold=o.mask_threshold, mirror=o.mirror),
+            replace(EXPLAINED, cam=o.cam, threshold=o.mask_threshold, mirror=o.mirror),
             ExplanationFiles(o.masks, o.overlays, o.sheet),
             InferenceOptions(o.batch, o.device, progress),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""All settings of a run: what they are (`sections`), and how they are read, checked and written (`reading`)."""
+"""All settings of a run: what they are (`sections`, `values`), and how they are read, checked, written (`reading`)."""
 
 from scob.config.reading import (
     PACKAGED,
@@ -21,12 +21,9 @@ from scob.config.sections import (
     ScobSettings,
     Section,
     TrainSettings,
-    changed_values,
-    known_keys,
-    preset_values,
-    result_neutral_keys,
     setting,
 )
+from scob.config.values import changed_values, known_keys, preset_values, result_neutral_keys
 
 __all__ = [
     "PACKAGED",

@@ -10,7 +10,8 @@ from typing import Any, cast
 import yaml
 from pydantic import ValidationError
 
-from scob.config.sections import SECTIONS, Config, known_keys, preset_values
+from scob.config.sections import SECTIONS, Config
+from scob.config.values import known_keys, preset_values, values_before
 from scob.errors import UserError, nearest
 
 PACKAGED = Path(str(files("scob"))) / "configs"  # the settings files that come with Scob
@@ -110,7 +111,7 @@ def resolve(
     """Check a tree of settings and fill in the preset and the defaults.
 
     `methods` names the methods whose sections are allowed. `stored` settings were written by `dump` for a run, so they
-    have the preset's values already: what they lack came later, and takes the default, which is how things were before.
+    have the preset's values already: what they lack came later, and takes the value that says how things were before.
     They may have values that are no longer allowed.
     """
     allowed = {"preset", "method", *SECTIONS, *methods}
@@ -118,7 +119,9 @@ def resolve(
         if key not in allowed:
             suggestion = nearest(key, allowed) or nearest(key, known_keys())  # a section misspelt, or left out
             raise UserError(f"{where}: there is no setting {key!r}.{suggestion}")
-    if not stored:
+    if stored:
+        tree = merge(values_before(), tree)
+    else:
         data = tree.get("data")
         data_format = data.get("format") if isinstance(data, Mapping) else None
         tree = merge(preset_values(tree.get("preset"), data_format), tree)

@@ -5,8 +5,7 @@ those of the authors' code, both except the backbone (docs/settings.md explains 
 settings (`ll-r: {...}`) are in a section of its name.
 """
 
-from collections.abc import Iterator
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -16,18 +15,27 @@ RELEASED_K = {"coco": 3.9}  # by data.format: the authors' code has a k of its o
 
 
 def setting(
-    default: Any, help: str, paper: Any = _SAME, changes_result: bool = True, released: Any = _SAME, **limits: Any
+    default: Any,
+    help: str,
+    paper: Any = _SAME,
+    changes_result: bool = True,
+    released: Any = _SAME,
+    before: Any = _SAME,
+    **limits: Any,
 ) -> Any:
     """A field with its help text, the paper's value (`paper=None`: the paper does not give one) and the released one.
 
     Without `paper` it is the default, without `released` that of the paper.
 
-    `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs and saves,
-    but not what it computes: a resumed run may change it, and two runs that differ only in it are the same run.
+    `before` is how things were before the setting existed, if not like the default: its value in a stored run that
+    lacks it. `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs and
+    saves, but not what it computes: a resumed run may change it, and two runs that differ only in it are the same run.
     """
     paper_value = default if paper is _SAME else paper
     released_value = paper_value if released is _SAME else released
     extra = {"paper": paper_value, "released": released_value, "changes_result": changes_result}
+    if before is not _SAME:
+        extra["before"] = before
     return Field(default, description=help, json_schema_extra=extra, **limits)
 
 
@@ -129,21 +137,28 @@ class ScobSettings(Section):
         "class", "the positive key; class: another image with the same label; self: the same image", "class",
         released="self",
     )  # fmt: skip
-    cam: Literal["grad", "grad++"] = setting(
-        "grad", "channel weights of Eq. 2, or those of Grad-CAM++", "grad", released="grad++"
-    )
-    cam_source: Literal["each", "stage4"] = setting(
-        "each", "each: every stage has its own map; stage4: both use the map of stage 4", "each", released="stage4"
+    cam: Literal["grad", "grad++", "layer", "sharp"] = setting(
+        "grad", "grad: the channel weights of Eq. 2; grad++: those of Grad-CAM++; layer: positive gradients, cell by "
+        "cell; sharp: the geometric mean of grad and layer", "grad", released="grad++",
+    )  # fmt: skip
+    cam_source: Literal["each", "stage4", "spread"] = setting(
+        "spread", "each: every stage has its own map; stage4: both use that of stage 4; spread: both use that of stage "
+        "4, spread over cells with similar features", "each", released="stage4",
+    )  # fmt: skip
+    cam_steps: int = setting(4, "steps of scob.cam_source=spread", None, ge=0, le=100)
+    cam_dropout: bool = setting(
+        False, "take masks and tree scores from the training pass, with its dropout", None, released=False, before=True
     )
     cam_window: tuple[int, int] = setting(
         (3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4, odd", None, released=(1, 1)
     )
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
-    lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
+    lambda_c: float = setting(0.5, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
     tau: float = setting(0.2, "temperature of Eq. 8", 1.0, gt=0)
-    cont_scale: Literal["paper", "none"] = setting(
-        "none", "paper: divide Eq. 8 by 1 + the number of negatives", "paper", released="none"
-    )
+    cont_scale: Literal["classes", "paper", "none"] = setting(
+        "classes", "what Eq. 8 is divided by; classes: the number of classes, as L_class; paper: 1 + the number of "
+        "negatives; none: nothing", "paper", released="none",
+    )  # fmt: skip
     negatives: int = setting(1, "t: how many of the most confident nodes to take from every other class", 1, ge=1)
     capacity: int = setting(80, "nodes in the tree of each class (at least t)", 80, released=2, ge=1)
     tree_lifetime: Literal["run", "epoch"] = setting(
@@ -258,43 +273,3 @@ SECTIONS: dict[str, type[Section]] = {
     "scob": ScobSettings,
     "train": TrainSettings,
 }
-
-
-def _extras() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
-    """(section, key, default, what `setting` stored with it) of every setting."""
-    for name, section in SECTIONS.items():
-        for key, field in section.model_fields.items():
-            yield name, key, field.default, cast(dict[str, Any], field.json_schema_extra)
-
-
-def preset_values(preset: object, data_format: object = "auto") -> dict[str, dict[str, Any]]:
-    """Every value that a preset gives, whatever the default is; {} for the default preset or an unknown one."""
-    if preset not in ("paper", "released"):
-        return {}
-    values: dict[str, dict[str, Any]] = {}
-    for name, key, _, extra in _extras():
-        if extra[preset] is not None and key != "backbone":
-            values.setdefault(name, {})[key] = extra[preset]
-    if preset == "released" and isinstance(data_format, str) and data_format in RELEASED_K:
-        values["labels"]["k"] = RELEASED_K[data_format]
-    return values
-
-
-def changed_values(preset: str) -> dict[str, dict[str, Any]]:
-    """What a preset changes: its values that differ from the defaults."""
-    values: dict[str, dict[str, Any]] = {}
-    for name, given in preset_values(preset).items():
-        for key, value in given.items():
-            if value != SECTIONS[name].model_fields[key].default:
-                values.setdefault(name, {})[key] = value
-    return values
-
-
-def result_neutral_keys() -> frozenset[str]:
-    """Every `section.key` that is marked with `changes_result=False`."""
-    return frozenset(f"{name}.{key}" for name, key, _, extra in _extras() if not extra["changes_result"])
-
-
-def known_keys() -> list[str]:
-    """Every `section.key` there is, after the two top-level keys."""
-    return ["preset", "method"] + [f"{name}.{key}" for name, key, _, _ in _extras()]

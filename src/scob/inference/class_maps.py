@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from scob.algorithm.cam import Maps, activation_maps, masks_of
+from scob.algorithm.cam import Maps, MapSettings, activation_maps, masks_of, scaled
 
 if TYPE_CHECKING:
     from scob.model.backbone import Features
@@ -18,20 +18,7 @@ if TYPE_CHECKING:
 PAIRS = 64  # (image, class) pairs differentiated at once: bounds the memory for any number of images and classes
 
 
-@dataclass(frozen=True)
-class MapSettings:
-    """How maps and masks are computed.
-
-    `cam` is grad or grad++ (Eq. 2). With `source` 'each' both stages have their own map; with 'stage4' stage 3 takes
-    stage 4's. `windows` (stage 3, stage 4) and `threshold` belong to Eq. 3. With `mirror`, explanations average the
-    maps of the image and of its mirror image, which costs a second pass of the backbone.
-    """
-
-    cam: str = "grad"
-    source: str = "each"
-    windows: tuple[int, int] = (3, 1)
-    threshold: float = 0.5
-    mirror: bool = False
+EXPLAINED = MapSettings("sharp", steps=6)  # what explanations are drawn with: the best map we have (docs/masks.md)
 
 
 @dataclass(frozen=True)
@@ -66,13 +53,13 @@ def class_maps(
     features: "Features",
     rows: Tensor,
     classes: Tensor,
-    settings: MapSettings = MapSettings(),
+    settings: MapSettings = EXPLAINED,
     head: HeadPass | None = None,
 ) -> ClassMaps:
     """Maps of some pairs, from features of B images: rows (P,) in [0, B), classes (P,); class -1 gives zeros.
 
     The head runs once for each image and backwards once for each pair; `head` may be given if B is 1. The heat is the
-    mean of both stages' maps: stage 4 is better at the class, stage 3 at the outline.
+    map at stage 3's grid; if both stages have their own, the mean of the two.
     """
     numbers: list[int] = []
     chunks = []
@@ -82,8 +69,9 @@ def class_maps(
             numbers += one_each
             with torch.enable_grad():
                 asked = classes[list(one_each)]
-                maps = activation_maps(passed.logits, passed.features, asked, settings.cam, settings.source)
-            chunks.append((*maps, combined(maps), *masks_of(maps, settings.windows, settings.threshold)))
+                maps = activation_maps(passed.logits, passed.features, asked, settings)
+            heat = combined(maps) if settings.source == "each" else maps[0]
+            chunks.append((*maps, heat, *masks_of(maps, settings)))
     order = torch.tensor(numbers, device=features[0].device).argsort()
     third, fourth, heat, third_mask, fourth_mask = (torch.cat(parts)[order] for parts in zip(*chunks, strict=True))
     return ClassMaps((third, fourth), heat, (third_mask, fourth_mask))
@@ -105,6 +93,4 @@ def combined(maps: Maps) -> Tensor:
     """The mean of both stages' maps at stage 3's grid, divided by its maximum: (P, h3, w3)."""
     third, fourth = maps
     coarse = F.interpolate(fourth[:, None], size=third.shape[1:], mode="bilinear", align_corners=False)[:, 0]
-    mean = (third + coarse) / 2
-    peak = mean.amax(dim=(1, 2), keepdim=True)
-    return mean / torch.where(peak > 0, peak, torch.ones_like(peak))
+    return scaled((third + coarse) / 2)

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from scob.algorithm.cam import CAMS, MapSettings
 from scob.data.find_images import find_images
 from scob.data.images import decode
 from scob.data.progress import Progress
 from scob.errors import UserError, nearest
 from scob.files import named, write_atomically
-from scob.inference.class_maps import MapSettings
+from scob.inference.class_maps import EXPLAINED
 from scob.inference.decoding import Pixels, decoded_batches, name_of
 from scob.inference.locate import locate, scored_views
 from scob.inference.model import InferenceOptions, Scob
@@ -94,7 +95,7 @@ def explain_images(
     model: Scob,
     pictures: "Sequence[Picture]",
     classes: Sequence[str] | NamedPerImage | NamingRule = NamingRule(),
-    maps: MapSettings = MapSettings(),
+    maps: MapSettings = EXPLAINED,
     batch: int = 16,
     progress: Progress | None = None,
 ) -> Iterator[Explanation]:
@@ -160,7 +161,7 @@ def explain(
     images: Iterable[str | Path],
     out: Path,
     classes: Sequence[str] | NamingRule = NamingRule(),
-    maps: MapSettings = MapSettings(),
+    maps: MapSettings = EXPLAINED,
     files: ExplanationFiles = ExplanationFiles(),
     running: InferenceOptions = InferenceOptions(),
 ) -> dict[str, int]:
@@ -169,8 +170,8 @@ def explain(
     `classes` are names, or a rule that selects the predicted ones. Masks have the size of their image: PNG files, or
     COCO run lengths in `explanations.json`. The word '-' among `images` reads a list of files from stdin.
     """
-    if maps.cam not in ("grad", "grad++"):
-        raise UserError(f"--cam is {maps.cam!r}: use grad or grad++")
+    if maps.cam not in CAMS:
+        raise UserError(f"--cam is {maps.cam!r}: use {', '.join(CAMS[:-1])} or {CAMS[-1]}")
     image_files = find_images(images, sys.stdin)
     paths = image_files.paths
     scob = Scob.from_pretrained(model, running.device)

@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scob.algorithm.cam import Maps
+from scob.algorithm.cam import Maps, MapSettings
 from scob.config import Config
 from scob.data.feed import Feed, FeedOptions
 from scob.data.split import Masks, ObjectMasks, Split
-from scob.inference.class_maps import MapSettings, class_maps
+from scob.inference.class_maps import class_maps
 from scob.inference.model import Scob
 from scob.labels import PRESENT, Labels
 from scob.model.heads import Grids, Keep
@@ -26,8 +26,7 @@ Cells = NDArray[np.bool_]
 
 def guidance_settings(config: Config) -> MapSettings:
     """How a run's training computes its guidance masks."""
-    s = config.scob
-    return MapSettings(s.cam, s.cam_source, s.cam_window, s.gamma_cam)
+    return MapSettings.of(config.scob)
 
 
 def observed_pairs(observed: Labels) -> tuple[Rows, Rows]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from scob.algorithm.cam import scaled
 from scob.inference.class_maps import ClassMaps, HeadPass, class_maps
 from scob.inference.competition import places_of
 from scob.inference.parts import Heat, Place
@@ -16,7 +17,7 @@ from scob.inference.predictions import NamingRule
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from scob.inference.class_maps import MapSettings
+    from scob.algorithm.cam import MapSettings
     from scob.inference.model import Scob
     from scob.model.backbone import Features
     from scob.model.heads import Keep
@@ -91,7 +92,6 @@ def locate(
         return Located(np.zeros((0, 1, 1), np.float32), (), (empty, empty))
     rows, columns = torch.tensor(pairs, device=model.device).T
     maps = averaged_maps(model, views, rows, columns, settings)
-    # A refinement of the maps along the image's own edges belongs here: maps.heat (P, h, w) and views.plain[0][rows].
     heats = maps.heat.float().cpu().numpy()
     places: list[Place | None] = []
     start = 0
@@ -117,6 +117,4 @@ def averaged_maps(model: "Scob", views: Views, rows: "Tensor", columns: "Tensor"
     if views.mirrored is None:
         return maps
     mirrored = class_maps(model.network, views.mirrored, rows, columns, settings).heat.flip(2)
-    mean = (maps.heat + mirrored) / 2
-    peak = mean.amax(dim=(1, 2), keepdim=True)
-    return ClassMaps(maps.maps, mean / torch.where(peak > 0, peak, torch.ones_like(peak)), maps.masks)
+    return ClassMaps(maps.maps, scaled((maps.heat + mirrored) / 2), maps.masks)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scob.inference.class_maps import MapSettings
+from scob.algorithm.cam import MapSettings
 from scob.inference.mask_measures import MaskMeasures
 from scob.training.metrics import Detection, null_for_nan
 

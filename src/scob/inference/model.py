@@ -20,7 +20,7 @@ from scob.training.find_model import find_model
 if TYPE_CHECKING:
     import torch
 
-    from scob.inference.class_maps import MapSettings
+    from scob.algorithm.cam import MapSettings
     from scob.inference.decoding import Picture
     from scob.inference.explain import Explanation
     from scob.model.network import Network
@@ -121,11 +121,11 @@ class Scob:
         maps: "MapSettings | None" = None,
     ) -> "list[Explanation]":
         """Show where the predicted classes, or the given `classes`, are in each image."""
-        from scob.inference.class_maps import MapSettings
+        from scob.inference.class_maps import EXPLAINED
         from scob.inference.explain import explain_images
 
         naming = classes if classes is not None else NamingRule(topk, threshold)
-        return list(explain_images(self, as_list(images), naming, maps or MapSettings(), batch))
+        return list(explain_images(self, as_list(images), naming, maps or EXPLAINED, batch))
 
 
 def load_model(path: str | Path, device: str = "auto") -> Scorer:

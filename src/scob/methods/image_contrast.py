@@ -116,7 +116,7 @@ class ImageLevelContrast(GuidedMethod):
         clean = leaves(self.clean_features(batch))
         logits = self.logits(clean)
         flip = views.flips(batch.keys, "clean")
-        masks = self.e_step(logits, clean, batch, flip) if s.mask_classification else None
+        masks = self.e_step(self.predict(logits, clean), clean, batch, flip) if s.mask_classification else None
         losses = self.class_losses(logits, clean, masks, batch)
         if s.optimisation != "joint":
             optimiser.step(losses.total, losses.rows)
@@ -125,7 +125,7 @@ class ImageLevelContrast(GuidedMethod):
         )
         with autocast(clean[0].device, self.source.precision):
             loss, keys = self.image_contrast(self.network, first, second, batch.weight)
-            contrast = s.lambda_c * loss
+            contrast = s.lambda_c * loss / (self.network.classes if s.cont_scale == "classes" else 1)
         if s.optimisation == "joint":
             optimiser.step(losses.total + contrast, losses.rows)
         else:

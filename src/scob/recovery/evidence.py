@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from scob.algorithm.ipt import EMPTY, InstancePriorityTree, fitting_capacity
 from scob.data.split import Images
-from scob.inference.class_maps import PAIRS, MapSettings
+from scob.inference.class_maps import EXPLAINED, PAIRS
 from scob.inference.locate import locate, views_of
 from scob.inference.model import Scob
 from scob.inference.parts import Place
@@ -43,7 +43,7 @@ def foregrounds(
         group = rows[start : start + batch]
         views = views_of(scob, np.stack([images.load(row, scob.size) for row in group]))
         asked = [[pairs[n][1] for n in pairs_of_row[row]] for row in group]
-        located = locate(scob, views, scores[group], asked, MapSettings())
+        located = locate(scob, views, scores[group], asked, EXPLAINED)
         numbers = [n for row in group for n in pairs_of_row[row]]
         positions = torch.tensor([group.index(pairs[n][0]) for n in numbers], device=scob.device)
         for n, place in zip(numbers, located.places, strict=True):

@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from scob import methods
+from scob.algorithm.cam import MapSettings
 from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.files import write_atomically
-from scob.inference.class_maps import ClassMaps, MapSettings, class_maps
+from scob.inference.class_maps import EXPLAINED, ClassMaps, class_maps
 from scob.inference.competition import places_of
 from scob.labels import PRESENT, UNKNOWN, Labels
 from scob.model.backbone import Features
@@ -124,7 +125,7 @@ def observed_maps(experiment: Experiment, rows: NDArray[np.int64], classes: NDAr
     """Maps (Eq. 2) of one class per training row, at stage 3, with the run's own settings: (B, h, w)."""
     s = experiment.config.scob
     pairs = [(position, int(c)) for position, c in enumerate(classes)]
-    return training_maps(experiment, rows, pairs, MapSettings(s.cam, s.cam_source)).maps[0].cpu().numpy()
+    return training_maps(experiment, rows, pairs, MapSettings.of(s)).maps[0].cpu().numpy()
 
 
 def seen_at(
@@ -134,7 +135,7 @@ def seen_at(
 
     A mask (h, w) for each class, empty where there is no clear place.
     """
-    heat = training_maps(experiment, np.array([row]), [(0, c) for c in classes], MapSettings()).heat.cpu().numpy()
+    heat = training_maps(experiment, np.array([row]), [(0, c) for c in classes], EXPLAINED).heat.cpu().numpy()
     places = places_of(heat, scores)
     return [np.zeros(heat.shape[1:], bool) if place is None else place.parts > 0 for place in places]
 
