@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scob.inference.competition import compete, contrast, places_of
+from scob.inference.competition import compete, concentration, places_of
 
 values = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 several = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 5)), elements=values)
@@ -51,10 +51,11 @@ def test_a_class_alone_keeps_its_map() -> None:
     assert (compete(heat, [0.01]) == heat).all()
 
 
-def test_contrast_is_the_difference_of_the_means() -> None:
+def test_concentration_is_the_share_of_the_map_beyond_the_share_of_the_image() -> None:
     heat = np.array([[1.0, 0.8], [0.2, 0.0]], np.float32)
-    assert contrast(heat, heat > 0.5) == pytest.approx(0.8)
-    assert contrast(heat, heat > 2) == contrast(heat, heat >= 0) == 0
+    assert concentration(heat, heat > 0.5) == pytest.approx(0.9 - 0.5)
+    assert concentration(heat, heat > 0.9) == pytest.approx(0.5 - 0.25)
+    assert concentration(heat, heat > 2) == concentration(heat, heat >= 0) == concentration(0 * heat, heat > 0.5) == 0
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,16 @@ def test_a_map_that_says_nothing_has_no_clear_place(heat: np.ndarray) -> None:
 def test_the_scraps_that_a_stronger_class_leaves_are_no_place() -> None:
     heats = np.zeros((2, 12, 12), np.float32)
     heats[0, 4:9, 4:9] = 1.0
-    heats[1, 3:10, 3:10] = 0.55
-    heats[1, 4:9, 4:9] = 1.0
+    heats[1, 4:9, 4:11] = 1.0  # the sheep again, and two columns of cells beside it
     sheep, person = places_of(heats, [0.95, 0.5])
-    assert sheep is not None and person is not None  # the rim is higher than what is outside of it ...
-    heats[1, 2:11, 2:11] = np.maximum(heats[1, 2:11, 2:11], 0.45)
-    assert places_of(heats, [0.95, 0.5])[1] is None  # ... but not by much
+    assert sheep is not None and person is not None and person.boxes[0][0] > 0.7
+    heats[1, 4:8, 9:11] = 0.0  # two cells are left of them
+    assert places_of(heats, [0.95, 0.5])[1] is None
+
+
+def test_a_speck_in_a_haze_is_no_place_and_an_object_is() -> None:
+    heat = np.full((14, 14), 0.3, np.float32)
+    heat[3, 3] = 1.0
+    assert places_of(heat[None], [0.9]) == [None]
+    heat[3:8, 3:8] = 1.0
+    assert places_of(heat[None], [0.9]) != [None]

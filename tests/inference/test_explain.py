@@ -21,21 +21,24 @@ def test_overlays_and_masks_have_the_image_size(small: Small, tmp_path: Path, ma
     Image.open(small.files[0]).resize((90, 50)).save(wide)
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"")
+    names = Scob.from_pretrained(small.run, "cpu").classes
     counts = explain(
-        small.run, [wide, bad], tmp_path / "out", ["tree", "car"],
+        small.run, [wide, bad], tmp_path / "out", names,
         files=ExplanationFiles(masks), running=InferenceOptions(device="cpu"),
     )  # fmt: skip
-    tree, car, broken = json.loads((tmp_path / "out" / "explanations.json").read_text())
-    unclear = [tree["clear_place"], car["clear_place"]].count(False)
-    assert counts == {"images": 2, "explained": 2, "broken": 1, "skipped": 0, "unclear": unclear}
-    assert (tree["class"], car["class"]) == ("tree", "car") and "empty" in broken["error"]
-    with Image.open(tmp_path / "out" / tree["overlay"]) as drawn:
+    *records, broken = json.loads((tmp_path / "out" / "explanations.json").read_text())
+    clear = [record for record in records if record["clear_place"]]
+    unclear = len(names) - len(clear)
+    assert counts == {"images": 2, "explained": len(names), "broken": 1, "skipped": 0, "unclear": unclear}
+    assert [record["class"] for record in records] == list(names) and "empty" in broken["error"]
+    with Image.open(tmp_path / "out" / records[0]["overlay"]) as drawn:
         assert drawn.size == (90, 50)
+    assert clear and all(len(record["boxes"]) >= 1 and record["box"] == record["boxes"][0] for record in clear)
     if masks == "png":
-        with Image.open(tmp_path / "out" / tree["mask"]) as drawn:
+        with Image.open(tmp_path / "out" / clear[0]["mask"]) as drawn:
             assert drawn.size == (90, 50) and set(np.unique(np.asarray(drawn))) <= {0, 255}
     else:
-        assert tree["mask"]["size"] == [50, 90]
+        assert clear[0]["mask"]["size"] == [50, 90]
 
 
 def test_python_explains_the_predicted_classes(small: Small) -> None:

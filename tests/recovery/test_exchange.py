@@ -84,4 +84,9 @@ def test_no_clear_place_draws_nothing_where_a_format_allows_it() -> None:
     [task] = as_label_studio([nowhere], {}, {"a": (10, 20)})
     assert [r["type"] for r in task["predictions"][0]["result"]] == ["choices"]
     [annotation] = as_coco([nowhere], {}, {"a": (10, 20)}, ["dog"])["annotations"]
-    assert annotation["segmentation"] == [] and annotation["bbox"] == [0, 0, 20, 10]
+    assert annotation["bbox"] == [0, 0, 0, 0] and annotation["area"] == 0
+
+
+def test_a_place_that_was_not_looked_for_is_the_whole_image() -> None:
+    [annotation] = as_coco([Suggestion("a", "dog", 0.5, 0.25)], {}, {"a": (10, 20)}, ["dog"])["annotations"]
+    assert annotation["bbox"] == [0, 0, 20, 10] and annotation["area"] == 200

@@ -3,7 +3,7 @@
 The logit of a class is differentiated, not its probability: the gradient of a saturated probability vanishes.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -22,9 +22,10 @@ CAMS: tuple[str, ...] = ("sharp", "grad", "grad++", "layer")
 class MapSettings:
     """How maps and masks are computed.
 
-    `cam` chooses the weights of Eq. 2 (`activations`), `source` whose map each stage uses (`at_both_stages`), `steps`
-    how far it spreads. `windows` (stage 3, stage 4) and `threshold` belong to Eq. 3. With `mirror`, explanations
-    average the maps of the image and of its mirror image, which costs a second pass of the backbone.
+    `cam` chooses the weights of Eq. 2 (`activations`), `source` whose map each stage uses: its own (`each`), or that of
+    stage 4 (`from_stage_4`), with `spread` in some `steps`. `windows` (stage 3, stage 4) and `threshold` belong to
+    Eq. 3. With `mirror`, explanations average the maps of the image and of its mirror image, which costs a second pass
+    of the backbone.
     """
 
     cam: str = "grad"
@@ -93,13 +94,11 @@ def spread(heat: Tensor, features: Tensor, steps: int) -> Tensor:
     return scaled(flat.reshape(heat.shape))
 
 
-def at_both_stages(maps: Maps, features: Features, settings: MapSettings) -> Maps:
-    """Whose map each stage uses: its own (`each`), that of stage 4 (`stage4`), or that of stage 4 spread (`spread`)."""
-    third, fourth = maps
-    if settings.source == "each":
-        return maps
-    enlarged = F.interpolate(fourth[:, None], size=third.shape[1:], mode="bilinear", align_corners=False)[:, 0]
-    if settings.source == "stage4":
+def from_stage_4(fourth: Tensor, features: Features, settings: MapSettings) -> Maps:
+    """Stage 4's maps (B, h, w) brought to both stages: enlarged for stage 3 (`stage4`), or also spread (`spread`)."""
+    height, width = features[0].shape[2:]
+    enlarged = F.interpolate(fourth[:, None], size=(height, width), mode="bilinear", align_corners=False)[:, 0]
+    if settings.source != "spread":
         return enlarged, fourth
     wide = spread(enlarged, features[0].detach(), settings.steps)
     return wide, scaled(F.adaptive_avg_pool2d(wide[:, None], (fourth.shape[1], fourth.shape[2]))[:, 0])
@@ -126,15 +125,14 @@ def activation_maps(logits: Tensor, features: Features, classes: Tensor, setting
     map is 0). The gradient stops at the features; the graph is kept for the losses.
     """
     class_logits = logits.gather(1, classes.clamp(min=0)[:, None])[:, 0] * (classes >= 0)
-    gradients = torch.autograd.grad(full(class_logits).sum(), features, retain_graph=True, allow_unused=True)
-    third_has_gradient = gradients[0] is not None
-    third, fourth = (
-        activations(f.detach(), g if g is not None else torch.zeros_like(f), settings.cam)
-        for f, g in zip(features, gradients, strict=True)
-    )
-    if settings.source == "each" and not third_has_gradient:
-        settings = replace(settings, source="stage4")  # the head reads only stage 4
-    return at_both_stages((third, fourth), features, settings)
+    own = settings.source == "each"
+    sources = features if own else features[1:]  # without stage 3's gradient, only the head's half at stage 4 is passed
+    gradients = torch.autograd.grad(full(class_logits).sum(), sources, retain_graph=True, allow_unused=True)
+    of_fourth = gradients[-1] if gradients[-1] is not None else torch.zeros_like(features[1])
+    fourth = activations(features[1].detach(), of_fourth, settings.cam)
+    if own and gradients[0] is not None:
+        return activations(features[0].detach(), gradients[0], settings.cam), fourth
+    return from_stage_4(fourth, features, settings)  # also if a head reads only stage 4
 
 
 def masks_of(maps: Maps, settings: MapSettings = MapSettings()) -> Keep:

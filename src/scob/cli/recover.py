@@ -84,6 +84,9 @@ def recover(options: RecoverOptions) -> None:
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
     note(f"{summary}; written to {recovered.folder}/")
+    nowhere = sum(s.boxes == () for s in recovered.suggestions)
+    if nowhere:
+        note(f"no clear place for {nowhere} of them: the evidence is too thin to show where")
     if recovered.suggestions:
         target = o.run if recovered.folder == o.run / RECOVERED else recovered.folder
         note(f"next: {command('review', target)}")

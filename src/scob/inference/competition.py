@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scob.inference.parts import Heat, Place
 
 SHARE = 0.8  # a class keeps a cell if its evidence there is at least this share of the strongest class's
-CLEAR = 0.25  # a place is clear if its map is, on average, at least this much higher inside than outside
+CLEAR = 0.15  # a place is clear if its share of the map exceeds its share of the image by at least this much
 
 
 def compete(heats: Heat, scores: Sequence[float] | NDArray[np.float32], share: float = SHARE) -> Heat:
@@ -23,15 +23,14 @@ def compete(heats: Heat, scores: Sequence[float] | NDArray[np.float32], share: f
     return np.where(keeps, heats, np.float32(0))
 
 
-def contrast(heat: Heat, inside: NDArray[np.bool_]) -> float:
-    """How much higher a map (h, w) is inside a region than outside, on average: -1 to 1.
+def concentration(heat: Heat, inside: NDArray[np.bool_]) -> float:
+    """How much more of a map (h, w) lies in a region than of the image does: the share of its sum, minus that of cells.
 
-    It is near 0 for a map that is spread all over, and for the scraps that stronger classes leave. A region of nothing
-    or of the whole image has no contrast.
+    It is near 0 for a map that is spread all over, for a few specks of one, and for the scraps that stronger classes
+    leave; and 0 for a map or a region of nothing.
     """
-    if not inside.any() or inside.all():
-        return 0.0
-    return float(heat[inside].mean() - heat[~inside].mean())
+    whole = float(heat.sum())
+    return float(heat[inside].sum()) / whole - float(inside.mean()) if whole > 0 else 0.0
 
 
 def places_of(
@@ -45,6 +44,6 @@ def places_of(
     places: list[Place | None] = []
     for heat, own in zip(heats, compete(heats, scores, share), strict=True):
         place = Place.of(own, threshold)
-        is_clear = place is not None and contrast(heat, place.parts > 0) >= clear
+        is_clear = place is not None and concentration(heat, place.parts > 0) >= clear
         places.append(place if is_clear else None)
     return places

@@ -98,20 +98,19 @@ def as_coco(
 ) -> dict[str, Any]:
     """COCO object annotations with scores; a box is the box of its mask, and masks have the size of the image.
 
-    A suggestion without a mask has the whole image as its box: COCO has no annotations without one.
+    Without a clear place the mask is empty. A suggestion whose place was not looked for has the whole image as its
+    mask: COCO has no annotations without one.
     """
     numbers = {image: number for number, image in enumerate(sizes, 1)}
     category_of = {name: number for number, name in enumerate(classes, 1)}
     annotations = []
     for number, s in enumerate(suggestions, 1):
         height, width = sizes[s.image]
-        mask = None if s.mask is None else _at_size(s.mask, height, width)
-        box, area = (
-            _box_and_area(mask) if mask is not None else ([0.0, 0.0, float(width), float(height)], width * height)
-        )
+        mask = rle(np.full((height, width), s.boxes is None)) if s.mask is None else _at_size(s.mask, height, width)
+        box, area = _box_and_area(mask)
         annotations.append({
             "id": number, "image_id": numbers[s.image], "category_id": category_of[s.label], "iscrowd": 0,
-            "bbox": box, "area": area, "segmentation": mask or [], "score": round(s.confidence, 6),
+            "bbox": box, "area": area, "segmentation": mask, "score": round(s.confidence, 6),
         })  # fmt: skip
     images = [
         {"id": numbers[image], "file_name": files.get(image, image), "height": h, "width": w}
