@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import activation_maps, activations, foreground, masks_of
+from scob.algorithm.cam import MapSettings, activation_maps, activations, foreground, masks_of, spread
 
 
 class TwoStages(nn.Module):
@@ -39,6 +39,9 @@ def one_at_a_time(head: TwoStages, maps: tuple[Tensor, Tensor], stage: int, kind
         if c >= 0:
             g = torch.autograd.grad(head(*pair)[0, c], pair[stage])[0][0]
             for k in range(len(f)):
+                if kind == "layer":
+                    heat += g[k].clamp(min=0) * f[k] / len(f)
+                    continue
                 if kind == "grad":
                     weight = sum(g[k].flatten().tolist()) / g[k].numel()
                 else:
@@ -53,15 +56,92 @@ def one_at_a_time(head: TwoStages, maps: tuple[Tensor, Tensor], stage: int, kind
     return torch.stack(heats)
 
 
-@pytest.mark.parametrize("kind", ["grad", "grad++"])
+@pytest.mark.parametrize("kind", ["grad", "grad++", "layer"])
 def test_a_batch_equals_a_loop(maps: tuple[Tensor, Tensor], kind: str) -> None:
     head = TwoStages()
     features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
-    batched = activation_maps(head(*features), features, CHOSEN, kind)
+    batched = activation_maps(head(*features), features, CHOSEN, MapSettings(kind, "each"))
     for stage in (0, 1):
         assert torch.allclose(batched[stage], one_at_a_time(head, maps, stage, kind), atol=1e-4)
         assert (batched[stage][2] == 0).all()  # no label, no map
         assert batched[stage].amax() == 1
+
+
+def test_a_sharp_map_is_high_where_both_kinds_are(maps: tuple[Tensor, Tensor]) -> None:
+    head = TwoStages()
+    features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
+    sharp = activation_maps(head(*features), features, CHOSEN, MapSettings("sharp", "each"))
+    for stage in (0, 1):
+        product = one_at_a_time(head, maps, stage, "grad") * one_at_a_time(head, maps, stage, "layer")
+        peak = product.amax(dim=(1, 2), keepdim=True)
+        assert torch.allclose(sharp[stage], (product / peak.clamp(min=1e-12)).sqrt(), atol=1e-3)
+
+
+def test_spreading_equals_a_loop_over_cells(maps: tuple[Tensor, Tensor]) -> None:
+    heat = torch.rand(6, 6, 6, generator=torch.Generator().manual_seed(1))
+    found = spread(heat, maps[0], 2)
+    for b in range(6):
+        cells = maps[0][b].flatten(1).T - maps[0][b].flatten(1).mean(1)
+        now = heat[b].flatten()
+        for _ in range(2):
+            after = torch.zeros_like(now)
+            for i in range(36):
+                alike = [max(0.0, float(torch.cosine_similarity(cells[i], cells[j], dim=0))) ** 2 for j in range(36)]
+                after[i] = sum(weight * float(now[j]) for j, weight in enumerate(alike)) / sum(alike)
+            now = after
+        assert torch.allclose(found[b].flatten(), now / now.max(), atol=1e-4)
+    assert torch.allclose(spread(heat, maps[0], 0), heat / heat.amax(dim=(1, 2), keepdim=True))
+
+
+def test_spreading_fills_the_object_and_leaves_the_rest() -> None:
+    """Two kinds of cells; the map has found one cell of the object, and by chance a little of the ground."""
+    kind = torch.zeros(8, 8, dtype=torch.bool)
+    kind[2:6, 2:7] = True
+    torch.manual_seed(0)
+    features = torch.where(kind, torch.tensor([3.0, 0.0])[:, None, None], torch.tensor([0.0, 3.0])[:, None, None])
+    features = features + 0.1 * torch.rand(2, 8, 8)
+    heat = torch.zeros(1, 8, 8)
+    heat[0, 3, 3], heat[0, 0, 0] = 1.0, 0.2
+    assert ((spread(heat, features[None], 4)[0] >= 0.5) == kind).all()
+
+
+def test_cells_that_are_all_alike_keep_their_map() -> None:
+    heat = torch.rand(2, 3, 3)
+    equal = spread(heat, torch.ones(2, 4, 3, 3), 3)
+    assert torch.allclose(equal, heat / heat.amax(dim=(1, 2), keepdim=True))
+    assert (spread(torch.zeros(2, 3, 3), torch.rand(2, 4, 3, 3), 3) == 0).all()
+
+
+def test_both_stages_take_the_spread_map_of_stage_4(maps: tuple[Tensor, Tensor]) -> None:
+    head = TwoStages()
+    features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
+    third, fourth = activation_maps(head(*features), features, CHOSEN, MapSettings(steps=3))
+    _, own = activation_maps(head(*features), features, CHOSEN, MapSettings(source="each"))
+    enlarged = nn.functional.interpolate(own[:, None], size=(6, 6), mode="bilinear")[:, 0]
+    assert torch.allclose(third, spread(enlarged, maps[0], 3), atol=1e-5)
+    pooled = nn.functional.adaptive_avg_pool2d(third[:, None], (4, 4))[:, 0]
+    assert torch.allclose(fourth, pooled / pooled.amax(dim=(1, 2), keepdim=True).clamp(min=1e-9), atol=1e-5)
+
+
+def test_a_map_of_stage_4_passes_only_its_half_of_the_head(maps: tuple[Tensor, Tensor]) -> None:
+    class Counted(torch.autograd.Function):
+        backwards = 0
+
+        @staticmethod
+        def forward(ctx: object, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: object, gradient: Tensor) -> Tensor:
+            Counted.backwards += 1
+            return gradient
+
+    head = TwoStages()
+    features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
+    for source, passes in (("spread", 0), ("stage4", 0), ("each", 1)):
+        Counted.backwards = 0
+        activation_maps(head(Counted.apply(features[0]), features[1]), features, CHOSEN, MapSettings(source=source))
+        assert Counted.backwards == passes
 
 
 def test_only_the_features_are_differentiated(maps: tuple[Tensor, Tensor]) -> None:
@@ -76,17 +156,18 @@ def test_only_the_features_are_differentiated(maps: tuple[Tensor, Tensor]) -> No
 def test_one_map_for_both_stages(maps: tuple[Tensor, Tensor]) -> None:
     head = TwoStages()
     features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
-    third, fourth = activation_maps(head(*features), features, CHOSEN, source="stage4")
-    own, _ = activation_maps(head(*features), features, CHOSEN)
+    third, fourth = activation_maps(head(*features), features, CHOSEN, MapSettings(source="stage4"))
+    own, _ = activation_maps(head(*features), features, CHOSEN, MapSettings(source="each"))
     assert third.shape == own.shape
     assert not torch.equal(third, own)
     assert torch.equal(third, nn.functional.interpolate(fourth[:, None], size=(6, 6), mode="bilinear")[:, 0])
 
 
-def test_a_stage_the_head_does_not_read_borrows_the_other(maps: tuple[Tensor, Tensor]) -> None:
+@pytest.mark.parametrize("source", ["each", "spread"])
+def test_a_stage_the_head_does_not_read_borrows_the_other(maps: tuple[Tensor, Tensor], source: str) -> None:
     features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
     logits = features[1].mean((2, 3))[:, :4]
-    third, _ = activation_maps(logits, features, CHOSEN)
+    third, _ = activation_maps(logits, features, CHOSEN, MapSettings(source=source))
     assert third.shape == (6, 6, 6)
     assert third.amax() > 0
 
@@ -117,7 +198,7 @@ def test_the_mask_is_the_windows_mean_at_or_above_the_threshold(window: int) -> 
 
 def test_a_map_of_zeros_keeps_nothing_at_any_threshold() -> None:
     assert not foreground(torch.zeros(1, 3, 3), 1, 0.0).any()
-    masks = masks_of((torch.zeros(1, 6, 6), torch.ones(1, 3, 3)), (3, 1), 0.5)
+    masks = masks_of((torch.zeros(1, 6, 6), torch.ones(1, 3, 3)), MapSettings(windows=(3, 1)))
     assert [m.sum().item() for m in masks] == [0, 9]
 
 

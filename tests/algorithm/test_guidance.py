@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import scob.training.build
-from scob.algorithm.cam import activation_maps, leaves, masks_of
+from scob.algorithm.cam import MapSettings, activation_maps, leaves, masks_of
 from scob.algorithm.guidance import GuidedMethod
 from scob.config import ScobSettings
 from scob.errors import UserError
@@ -60,8 +60,8 @@ def test_the_e_step_is_eq_3_of_the_observed_label(experiment_of: Any) -> None:
     clean = leaves(e.method.clean_features(batch))
     logits = e.method.logits(clean)
     masks = e.method.e_step(logits, clean, batch, torch.zeros(len(batch.rows), dtype=torch.bool))
-    s = e.method.settings
-    expected = masks_of(activation_maps(logits, clean, batch.chosen), s.cam_window, s.gamma_cam)
+    maps = MapSettings.of(e.method.settings)
+    expected = masks_of(activation_maps(logits, clean, batch.chosen, maps), maps)
     assert masks is not None
     assert all(torch.equal(a, b) for a, b in zip(masks, expected, strict=True))
 
@@ -76,8 +76,29 @@ def test_true_masks_replace_activations_where_there_is_segmentation(experiment_o
     clean = leaves(e.method.clean_features(batch))
     logits = e.method.logits(clean)
     masks = e.method.e_step(logits, clean, batch, flip)
-    s = e.method.settings
-    activated = masks_of(activation_maps(logits, clean, batch.chosen), s.cam_window, s.gamma_cam)
+    maps = MapSettings.of(e.method.settings)
+    activated = masks_of(activation_maps(logits, clean, batch.chosen, maps), maps)
     true = bank.load(batch.rows, flip)
     assert all(torch.equal(mask[0], from_activation[0]) for mask, from_activation in zip(masks, activated, strict=True))
     assert all(torch.equal(mask[1:], segmented[1:]) for mask, segmented in zip(masks, true, strict=True))
+
+
+def test_masks_and_scores_come_from_a_pass_without_dropout(experiment_of: Any) -> None:
+    e = experiment_of("model.dropout=0.5")
+    e.method.train()
+    clean = leaves(e.method.clean_features(next(batches_of(e, 1))))
+    trained = e.method.logits(clean)
+    predicted = e.method.predict(trained, clean)
+    assert e.network.head.training  # the losses still have dropout
+    assert torch.equal(predicted, e.method.predict(trained, clean)) and not torch.equal(predicted, trained)
+    e.network.head.eval()
+    assert torch.equal(predicted, e.method.logits(clean))
+
+
+@pytest.mark.parametrize("words", [("model.dropout=0.5", "scob.cam_dropout=true"), ("model.dropout=0",)])
+def test_the_training_pass_serves_if_dropout_is_wanted_or_there_is_none(experiment_of: Any, words: Any) -> None:
+    e = experiment_of(*words)
+    e.method.train()
+    clean = leaves(e.method.clean_features(next(batches_of(e, 1))))
+    trained = e.method.logits(clean)
+    assert e.method.predict(trained, clean) is trained

@@ -79,6 +79,7 @@ def test_the_released_preset_is_the_paper_but_for_the_authors_own_choices() -> N
     } == {
         "model.calibrate_bn": True, "model.position": "input", "model.projector": "query-mlp",
         "scob.positive": "self", "scob.cam": "grad++", "scob.cam_source": "stage4", "scob.cam_window": (1, 1),
+        "scob.cam_dropout": False,
         "scob.cont_scale": "none", "scob.capacity": 2, "scob.tree_lifetime": "epoch", "scob.init_epochs": 0,
         "train.epochs": 20, "train.lr_smt": 4e-5, "train.schedule": "step",
     }  # fmt: skip

@@ -100,12 +100,22 @@ def test_a_method_with_full_labels_is_measured_on_the_drawn_ones(run_small: RunS
 
 
 def test_photographs_without_boxes_cannot_be_measured(run: Path, small: Small, tmp_path: Path) -> None:
-    Image.open(small.files[0]).save(tmp_path / "copy.png")
+    for number in (0, 1):
+        Image.open(small.files[number]).save(tmp_path / f"copy{number}.png")
     table = tmp_path / "own.csv"
-    table.write_text("image,label\ncopy.png,tree\n")
+    table.write_text("image,label\ncopy0.png,tree\ncopy1.png,car\n")
     found = evaluate_masks(run, str(table), running=CPU)
     assert found.predicted is None and found.observed is not None
     assert found.notes == (f"Predicted labels are not measured: {table} has neither segmentation nor boxes",)
+
+
+def test_a_run_without_another_split_is_measured_on_what_it_held_out(run_small: RunSmall) -> None:
+    run = run_small("data.evaluate=none", "train.epochs=1", "train.holdout=0.25")
+    finished = FinishedRun.open(run)
+    source = finished.config.data.source
+    found = evaluate_masks(run, source, "train", running=CPU)
+    assert found.observed is not None and found.predicted is not None
+    assert (found.observed.images, found.predicted.images, found.predicted.trained_on) == (30, 10, 30)
 
 
 def test_a_model_folder_is_not_enough(run: Path) -> None:

@@ -23,7 +23,7 @@ def test_overlays_and_masks_have_the_image_size(small: Small, tmp_path: Path, ma
     bad.write_bytes(b"")
     names = Scob.from_pretrained(small.run, "cpu").classes
     counts = explain(
-        small.run, [wide, bad], tmp_path / "out", names,
+        small.run, [wide, bad], tmp_path / "out", names, MapSettings(source="each"),
         files=ExplanationFiles(masks), running=InferenceOptions(device="cpu"),
     )  # fmt: skip
     *records, broken = json.loads((tmp_path / "out" / "explanations.json").read_text())
@@ -57,7 +57,7 @@ def test_an_unknown_class_is_named_with_its_neighbour(small: Small) -> None:
 def test_unknown_kinds_of_masks_and_maps_are_refused(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--masks is 'gif': use none, png or rle"):
         ExplanationFiles("gif")
-    with pytest.raises(UserError, match=r"--cam is 'x': use grad or grad\+\+"):
+    with pytest.raises(UserError, match=r"--cam is 'x': use sharp, grad, grad\+\+ or layer"):
         explain(small.run, small.files[:1], tmp_path, maps=MapSettings("x"))
 
 

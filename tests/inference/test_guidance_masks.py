@@ -67,18 +67,16 @@ def test_a_class_without_segmentation_is_left_out(run: FinishedRun) -> None:
 def test_masks_are_those_of_the_training_step_for_each_pair_alone(run: FinishedRun) -> None:
     """In any order, with an image named twice: the masks of Eq. 3 by the run's settings, pair by pair."""
     model, split = Scob.from_pretrained(run.path, "cpu"), run.data.train
-    s = run.config.scob
+    settings = guidance_settings(run.config)
     rows, classes = np.array([5, 39, 0, 5]), np.array([2, 0, 1, 7])
-    maps, masks = maps_of_pairs(model, guidance_settings(run.config), split, (rows, classes))
+    maps, masks = maps_of_pairs(model, settings, split, (rows, classes))
     for number, (row, label) in enumerate(zip(rows, classes, strict=True)):
         pixels = model.prepare(split.images.load(int(row), model.size)[None])
         with torch.no_grad():
             third, fourth = model.network.backbone(pixels)
         features = third.requires_grad_(), fourth.requires_grad_()
-        alone = activation_maps(
-            model.network.classify(features), features, torch.tensor([int(label)]), s.cam, s.cam_source
-        )
-        expected = masks_of(alone, s.cam_window, s.gamma_cam)
+        alone = activation_maps(model.network.classify(features), features, torch.tensor([int(label)]), settings)
+        expected = masks_of(alone, settings)
         for stage in (0, 1):
             assert torch.allclose(maps[stage][number], alone[stage][0].detach(), atol=1e-4)
             assert (masks[stage][number] == expected[stage][0]).float().mean() > 0.98

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scob.config import Config
 from scob.data.feed import unwrap
 from scob.data.images import ImageFiles
+from scob.data.readers import SplitError
 from scob.data.readers.voc import CLASSES as VOC_CLASSES
 from scob.data.split import ObjectBox, ObjectMasks, Split
 from scob.errors import UserError
@@ -34,6 +35,7 @@ from scob.labels import ABSENT, PRESENT
 from scob.training.find_model import find_model
 from scob.training.finished_run import FinishedRun
 from scob.training.run_data import Data
+from scob.training.run_splits import run_splits
 
 
 def evaluate_masks(
@@ -59,7 +61,7 @@ def evaluate_masks(
     config, images = finished.config, finished.data
     model = Scob.from_pretrained(found.path, running.device)
     source, reading = source_of(found.path, data, reading, config)
-    unseen = open_labelled(source, split, model.classes, reading, config)
+    unseen = _open_unseen(source, split, model.classes, reading, config)
     seen = trained_on(unseen, source, images.train, config.data.source)
     unseen = unseen.select(np.flatnonzero(~seen))
     work = _Measuring(model, config, running, 2 * (len(images.train) + len(unseen)))
@@ -91,6 +93,18 @@ def evaluate_masks(
         text = json.dumps(evaluation.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         write_atomically(Path(out) / "masks.json", text)
     return evaluation
+
+
+def _open_unseen(
+    source: str, split: str | None, classes: tuple[str, ...], reading: DataOptions, config: Config
+) -> Split:
+    """The split to measure predicted labels on; without another one, that of the training and held-out images."""
+    try:
+        return open_labelled(source, split, classes, reading, config)
+    except SplitError:
+        if split is not None or source != config.data.source:
+            raise
+        return open_labelled(source, run_splits(config).train, classes, reading, config)
 
 
 def observed_names(images: Data) -> list[tuple[str, ...]]:
