@@ -8,6 +8,9 @@ from torch import Tensor
 
 from scob.algorithm import losses
 from scob.algorithm.batch_share import BatchShare
+from scob.config import ModelSettings
+from scob.model.heads import build_head
+from scob.model.network import Projector
 
 E = losses.EPSILON
 
@@ -81,30 +84,34 @@ def test_l_sp_by_hand() -> None:
 
 def test_eq_8_by_hand() -> None:
     query = key = torch.eye(20)[:1]
-    loss = 0.1 * losses.l_cont(query, key, torch.eye(20)[1:], torch.ones(1, 19, dtype=torch.bool), 1.0, "paper")
-    assert loss.item() == pytest.approx(0.010391, abs=1e-6)
+    allowed = torch.ones(1, 19, dtype=torch.bool)
+    for scale in ("paper", "classes"):
+        divisor = losses.contrast_divisor(scale, allowed, 20)
+        loss = 0.1 * losses.l_cont(query, key, torch.eye(20)[1:], allowed, 1.0, divisor)
+        assert loss.item() == pytest.approx(0.010391, abs=1e-6)
 
 
-def naive_cont(query: Tensor, key: Tensor, negatives: Tensor, allowed: Tensor, tau: float, paper: bool) -> float:
+def naive_cont(query: Tensor, key: Tensor, negatives: Tensor, allowed: Tensor, tau: float, scale: str) -> float:
     total = 0.0
     for q, k, row in zip(query, key, allowed, strict=True):
         positive = math.exp(float(q @ k) / tau)
         chosen = [math.exp(float(q @ n) / tau) for n, use in zip(negatives, row, strict=True) if use]
-        scale = 1 / (1 + len(chosen)) if paper else 1.0
-        total += -scale * math.log(positive / (positive + sum(chosen)))
+        divisor = {"paper": 1 + len(chosen), "classes": 12, "none": 1}[scale]
+        total += -math.log(positive / (positive + sum(chosen))) / divisor
     return total / len(query)
 
 
-@pytest.mark.parametrize("scale", ["paper", "none"])
+@pytest.mark.parametrize("scale", ["paper", "classes", "none"])
 def test_eq_8(scale: str) -> None:
     torch.manual_seed(0)
     query, key, negatives = (torch.nn.functional.normalize(torch.randn(n, 6), dim=1) for n in (4, 4, 9))
     allowed = torch.rand(4, 9) < 0.5
     allowed[0] = False
-    loss = losses.l_cont(query, key, negatives, allowed, 0.3, scale).item()
-    assert loss == pytest.approx(naive_cont(query, key, negatives, allowed, 0.3, scale == "paper"), rel=1e-5)
+    divisor = losses.contrast_divisor(scale, allowed, 12)
+    loss = losses.l_cont(query, key, negatives, allowed, 0.3, divisor).item()
+    assert loss == pytest.approx(naive_cont(query, key, negatives, allowed, 0.3, scale), rel=1e-5)
     each = negatives[None].expand(4, -1, -1)
-    assert losses.l_cont(query, key, each, allowed, 0.3, scale).item() == pytest.approx(loss, rel=1e-6)
+    assert losses.l_cont(query, key, each, allowed, 0.3, divisor).item() == pytest.approx(loss, rel=1e-6)
 
 
 def test_what_is_not_allowed_is_not_in_the_denominator() -> None:
@@ -114,9 +121,9 @@ def test_what_is_not_allowed_is_not_in_the_denominator() -> None:
     allowed = torch.ones(3, 5, dtype=torch.bool)
     more = torch.cat((few, torch.full((2, 4), 1e4)))
     without = torch.cat((allowed, torch.zeros(3, 2, dtype=torch.bool)), dim=1)
-    for scale in ("paper", "none"):
-        a = losses.l_cont(query, key, few, allowed, 1.0, scale)
-        b = losses.l_cont(query, key, more, without, 1.0, scale)
+    for scale in ("paper", "classes", "none"):
+        a = losses.l_cont(query, key, few, allowed, 1.0, losses.contrast_divisor(scale, allowed, 6))
+        b = losses.l_cont(query, key, more, without, 1.0, losses.contrast_divisor(scale, without, 6))
         assert torch.equal(a, b)
 
 
@@ -150,3 +157,47 @@ def test_weights_make_two_shares_add_up_to_the_whole(batch: tuple[Tensor, Tensor
     assert losses.expected_positives(padded, BatchShare(weight)).item() == pytest.approx(
         losses.expected_positives(p).item(), rel=1e-5
     )
+
+
+def gradient_ratio(classes: int, batch: int, t: int, scale: str) -> float:
+    """The norm of the head's gradient from Eq. 8 over that from Eq. 12, with new weights and a full tree."""
+    settings = ModelSettings(width=64, heads=4, feedforward=128, projection=64, dropout=0)
+    ratios = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        head = build_head((32, 64), ((6, 6), (3, 3)), settings)
+        classifier, projector = torch.nn.Linear(head.dimension, classes), Projector(head.dimension, 64, "map")
+        weights = list(head.parameters())
+
+        def embedded(images: int, head: torch.nn.Module = head) -> Tensor:
+            return head((torch.randn(images, 32, 6, 6).relu(), torch.randn(images, 64, 3, 3).relu()))
+
+        chosen = torch.randint(classes, (batch,))
+        observed = torch.nn.functional.one_hot(chosen, classes)
+        estimate = torch.where(observed == 1, 0.995, 0.2 + 0.6 * torch.rand(batch, classes))
+        cells = embedded(batch)
+        l_class = losses.l_class(classifier(cells).sigmoid(), estimate, observed, 3.0)
+        with torch.no_grad():
+            key, nodes = projector.key(embedded(batch)), projector.key(embedded(classes * t))
+        allowed = chosen[:, None] != torch.arange(classes).repeat_interleave(t)[None]
+        divisor = losses.contrast_divisor(scale, allowed, classes)
+        l_cont = losses.l_cont(projector.query(cells), key, nodes, allowed, 0.2, divisor)
+        norms = [
+            torch.cat([g.flatten() for g in torch.autograd.grad(loss, weights, retain_graph=True)]).norm()
+            for loss in (l_cont, l_class)
+        ]
+        ratios.append(float(norms[0] / norms[1]))
+    return sum(ratios) / len(ratios)
+
+
+def test_the_weight_of_the_contrast_does_not_grow_with_the_classes() -> None:
+    """For 16 to 1,000 classes; undivided, as our default was, it does. Nor does it depend on the batch or on t."""
+    few = gradient_ratio(16, 8, 1, "classes")
+    for classes in (20, 80, 312, 1000):
+        assert gradient_ratio(classes, 8, 1, "classes") <= 1.1 * few
+    assert gradient_ratio(1000, 8, 1, "none") > 2 * gradient_ratio(16, 8, 1, "none")
+    usual = gradient_ratio(80, 8, 1, "classes")
+    assert (
+        0.5 < gradient_ratio(80, 8, 4, "classes") / usual < 2 and 0.5 < gradient_ratio(80, 32, 1, "classes") / usual < 2
+    )
+    assert gradient_ratio(80, 8, 4, "paper") < 0.5 * usual  # as printed, four nodes per class quarter it

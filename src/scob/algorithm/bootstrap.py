@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from scob.algorithm.cam import leaves
 from scob.algorithm.guidance import GuidedMethod, detached
 from scob.algorithm.ipt import InstancePriorityTree
-from scob.algorithm.losses import l_cont
+from scob.algorithm.losses import contrast_divisor, l_cont
 from scob.algorithm.masks import MaskBank, flip_masks
 from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
@@ -154,5 +154,5 @@ class Bootstrap(GuidedMethod):
         foreign = batch.chosen[:, None, None] != classes[None, :, None]
         allowed = (foreign & exist[None]).flatten(1)
         weight = batch.weight * (batch.chosen >= 0)
-        loss = l_cont(query, key, nodes.flatten(0, 1), allowed, s.tau, s.cont_scale, weight)
-        return loss / self.tree.classes if s.cont_scale == "classes" else loss
+        divisor = contrast_divisor(s.cont_scale, allowed, self.tree.classes)
+        return l_cont(query, key, nodes.flatten(0, 1), allowed, s.tau, divisor, weight)

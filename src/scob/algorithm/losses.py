@@ -49,24 +49,32 @@ def l_class(p: Tensor, estimate: Tensor, observed: Tensor, k: float, share: Batc
     return (l_sp(p, estimate, observed, k, share) + l_sp(estimate, p, observed, k, share)) / 2
 
 
+def contrast_divisor(scale: str, allowed: Tensor, classes: int) -> Tensor | float:
+    """What Eq. 8 is divided by, by `scob.cont_scale`; allowed (B, M) says which negatives each image has.
+
+    `paper`: 1 + the number of negatives, as printed, (B,). `classes`: the number of classes, by which L_class is
+    divided too: the same as the printed one with t = 1 and a full tree, but for any t. `none`: nothing.
+    """
+    if scale == "paper":
+        return 1 + allowed.sum(dim=1)
+    return float(classes) if scale == "classes" else 1.0
+
+
 def l_cont(
     query: Tensor,
     key: Tensor,
     negatives: Tensor,
     allowed: Tensor,
     tau: float,
-    scale: str = "paper",
+    divisor: Tensor | float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
     """Eq. 8 without lambda_c: query and key (B, D), negatives (M, D) or (B, M, D), allowed (B, M) bool -> a scalar.
 
     A negative that is not allowed (own class, empty slot) is left out of the denominator, not counted as zero.
-    `scale="paper"` divides by 1 + the number of negatives; no other scale is applied here.
     """
     positive = (query * key).sum(dim=1, keepdim=True) / tau
     against = (query @ negatives.T if negatives.ndim == 2 else torch.einsum("bd,bmd->bm", query, negatives)) / tau
     against = against.masked_fill(~allowed, -torch.inf)
     per_image = torch.logsumexp(torch.cat((positive, against), dim=1), dim=1) - positive[:, 0]
-    if scale == "paper":
-        per_image = per_image / (1 + allowed.sum(dim=1))
-    return weighted_mean(per_image, weight)
+    return weighted_mean(per_image / divisor, weight)

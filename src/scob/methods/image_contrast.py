@@ -69,7 +69,7 @@ class ImageContrast(nn.Module):
         if self.kind == "byol":
             return byol_loss(F.normalize(self.predictor(query), dim=1), key, weight), key
         allowed = self.filled[None].expand(len(query), -1)
-        return l_cont(query, key, self.queue.clone(), allowed, self.tau, "none", weight), key
+        return l_cont(query, key, self.queue.clone(), allowed, self.tau, weight=weight), key
 
     @torch.no_grad()
     def follow(self, network: Network, keys: Tensor, gather: Callable[[Tensor], Tensor]) -> None:
