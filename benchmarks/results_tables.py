@@ -144,7 +144,7 @@ def settings_sentence(data: DataSet) -> str:
     settings = flat(scob["settings"])
     keys = ("lambda_c", "cont_scale", "tau", "negatives", "capacity", "momentum", "init_epochs")
     shown = ", ".join(f"`{key}={settings[f'scob.{key}']}`" for key in keys if f"scob.{key}" in settings)
-    return f"Scob's settings, the defaults: {shown}."
+    return f"Scob's settings: {shown}."
 
 
 def ablation_table(sets: Sequence[DataSet]) -> list[str]:

@@ -4,6 +4,8 @@ Probabilities of exactly 0 and 1 give finite values. `weight` (B,) is each image
 `BatchShare`); 1/B if it is left out.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -52,12 +54,13 @@ def l_class(p: Tensor, estimate: Tensor, observed: Tensor, k: float, share: Batc
 def contrast_divisor(scale: str, allowed: Tensor, classes: int) -> Tensor | float:
     """What Eq. 8 is divided by, by `scob.cont_scale`; allowed (B, M) says which negatives each image has.
 
-    `paper`: 1 + the number of negatives, as printed, (B,). `classes`: the number of classes, by which L_class is
-    divided too: the same as the printed one with t = 1 and a full tree, but for any t. `none`: nothing.
+    `paper`: 1 + the number of negatives, as printed, (B,). `none`: nothing. `root`: the square root of the number of
+    classes L. L_class is a mean over L terms that pull the features in unrelated directions, so its gradient falls as
+    the root of L; that of Eq. 8 against one node per class hardly depends on L.
     """
     if scale == "paper":
         return 1 + allowed.sum(dim=1)
-    return float(classes) if scale == "classes" else 1.0
+    return math.sqrt(classes) if scale == "root" else 1.0
 
 
 def l_cont(

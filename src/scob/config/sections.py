@@ -153,10 +153,10 @@ class ScobSettings(Section):
         (3, 1), "averaging window l of Eq. 3 at stage 3 and stage 4, odd", None, released=(1, 1)
     )
     gamma_cam: float = setting(0.5, "threshold of Eq. 3", 0.5, ge=0, le=1)
-    lambda_c: float = setting(0.7, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
+    lambda_c: float = setting(0.1, "weight of the contrastive loss (Eq. 8)", 0.1, ge=0)
     tau: float = setting(0.2, "temperature of Eq. 8", 1.0, gt=0)
-    cont_scale: Literal["classes", "paper", "none"] = setting(
-        "classes", "what Eq. 8 is divided by; classes: the number of classes, as L_class; paper: 1 + the number of "
+    cont_scale: Literal["root", "paper", "none"] = setting(
+        "root", "what Eq. 8 is divided by; root: the square root of the number of classes; paper: 1 + the number of "
         "negatives; none: nothing", "paper", released="none",
     )  # fmt: skip
     negatives: int = setting(1, "t: how many of the most confident nodes to take from every other class", 1, ge=1)

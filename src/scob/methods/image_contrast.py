@@ -3,6 +3,7 @@
 `ImageLevelContrast` replaces `Bootstrap`, the method scob, when `scob.contrast` is byol, moco or simclr.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -125,7 +126,7 @@ class ImageLevelContrast(GuidedMethod):
         )
         with autocast(clean[0].device, self.source.precision):
             loss, keys = self.image_contrast(self.network, first, second, batch.weight)
-            contrast = s.lambda_c * loss / (self.network.classes if s.cont_scale == "classes" else 1)
+            contrast = s.lambda_c * loss / (math.sqrt(self.network.classes) if s.cont_scale == "root" else 1)
         if s.optimisation == "joint":
             optimiser.step(losses.total + contrast, losses.rows)
         else:
