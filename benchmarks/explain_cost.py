@@ -8,6 +8,7 @@ Times are processor time, so that other programs on the machine disturb them lit
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -15,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from scob.algorithm.cam import MapSettings
 from scob.bench.workload import bench_config, random_data
-from scob.inference.class_maps import MapSettings
+from scob.inference.class_maps import EXPLAINED
 from scob.inference.decoding import Pixels
 from scob.inference.explain import explain_images
 from scob.inference.model import Scob
@@ -62,7 +64,7 @@ def main(weights: str) -> None:
         some = pictures[:batch]
         predicting = milliseconds(partial(prediction, model, some)) / batch
         for classes, mirror in product((1, 2, 3), (False, True)):
-            maps = MapSettings(mirror=mirror)
+            maps = replace(EXPLAINED, mirror=mirror)
             explaining = milliseconds(partial(explanation, model, some, NamingRule(classes), maps)) / batch
             kind = "mirrored explanation" if mirror else "explanation"
             print(
