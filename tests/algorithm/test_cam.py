@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import MapSettings, activation_maps, activations, foreground, masks_of, spread
+from scob.algorithm.cam import MapSettings, activation_maps, activations, foreground, likeness, masks_of, spread
 
 
 class TwoStages(nn.Module):
@@ -77,18 +77,41 @@ def test_a_sharp_map_is_high_where_both_kinds_are(maps: tuple[Tensor, Tensor]) -
         assert torch.allclose(sharp[stage], (product / peak.clamp(min=1e-12)).sqrt(), atol=1e-3)
 
 
-def test_spreading_equals_a_loop_over_cells(maps: tuple[Tensor, Tensor]) -> None:
+def naive_likeness(features: Tensor, share: float) -> Tensor:
+    """Rows of one image's cells; the power by trying many, from the lowest."""
+    cells = features.flatten(1).T - features.flatten(1).mean(1)
+    count = len(cells)
+    cosine = [[max(0.0, float(torch.cosine_similarity(a, b, dim=0))) for b in cells] for a in cells]
+    for step in range(601):
+        power = 2 ** (step / 100)
+        powered = [[c**power for c in row] for row in cosine]
+        heard = sum(sum(row) ** 2 / sum(w * w for w in row) for row in powered) / count
+        if heard <= share * count:
+            break
+    return torch.tensor([[w / sum(row) for w in row] for row in powered])
+
+
+def test_likeness_is_the_lowest_power_at_which_few_cells_are_heard(maps: tuple[Tensor, Tensor]) -> None:
+    for share in (0.1, 0.3):
+        found = likeness(maps[0], share)
+        assert torch.allclose(found.sum(dim=2), torch.ones(6, 36))
+        for b in (0, 4):
+            assert torch.allclose(found[b], naive_likeness(maps[0][b], share), atol=0.03)
+
+
+def test_features_that_differ_little_count_as_much_as_those_that_differ_a_lot() -> None:
+    torch.manual_seed(0)
+    own, common = torch.randn(1, 16, 8, 8), torch.randn(1, 16, 8, 1)
+    heard = [(1 / likeness(own + much * common).square().sum(dim=2)).mean() for much in (0.0, 1.0, 4.0)]
+    assert all(0.8 * 0.05 * 64 < float(count) < 1.3 * 0.05 * 64 for count in heard), heard
+
+
+def test_spreading_is_a_repeated_mean(maps: tuple[Tensor, Tensor]) -> None:
     heat = torch.rand(6, 6, 6, generator=torch.Generator().manual_seed(1))
     found = spread(heat, maps[0], 2)
+    weights = likeness(maps[0])
     for b in range(6):
-        cells = maps[0][b].flatten(1).T - maps[0][b].flatten(1).mean(1)
-        now = heat[b].flatten()
-        for _ in range(2):
-            after = torch.zeros_like(now)
-            for i in range(36):
-                alike = [max(0.0, float(torch.cosine_similarity(cells[i], cells[j], dim=0))) ** 2 for j in range(36)]
-                after[i] = sum(weight * float(now[j]) for j, weight in enumerate(alike)) / sum(alike)
-            now = after
+        now = weights[b] @ (weights[b] @ heat[b].flatten())
         assert torch.allclose(found[b].flatten(), now / now.max(), atol=1e-4)
     assert torch.allclose(spread(heat, maps[0], 0), heat / heat.amax(dim=(1, 2), keepdim=True))
 

@@ -15,6 +15,8 @@ from scob.model.heads import Keep
 from scob.model.network import full
 
 Maps = tuple[Tensor, Tensor]
+ALIKE = 0.05  # of an image's cells: those that a cell shares its map with in a step
+HIGHEST, HALVINGS = 6.0, 7  # the power of `likeness` is at most 2^6; its logarithm is found to 6 / 2^7
 CAMS: tuple[str, ...] = ("sharp", "grad", "grad++", "layer")
 
 
@@ -79,19 +81,38 @@ def scaled(heat: Tensor) -> Tensor:
 def spread(heat: Tensor, features: Tensor, steps: int) -> Tensor:
     """Maps (B, h, w) spread over the cells that look alike: features (B, K, h, w) of the same grid -> (B, h, w).
 
-    In each step every cell takes the mean heat of all cells, weighted by the squared cosine between their features
-    (minus the image's mean feature; a negative cosine counts as 0). An object's cells share what some of them have, and
-    what the rest of the image has by chance is averaged away.
+    In each step every cell takes the mean heat of all cells, weighted by `likeness`. An object's cells share what some
+    of them have, and what the rest of the image has by chance is averaged away.
+    """
+    weights = likeness(features)
+    flat = heat.flatten(1)[:, :, None]
+    for _ in range(steps):
+        flat = weights @ flat
+    return scaled(flat.reshape(heat.shape))
+
+
+def likeness(features: Tensor, share: float = ALIKE) -> Tensor:
+    """How alike the cells of each image are, features (B, K, h, w) -> (B, n, n) with rows that add up to 1.
+
+    The cosine between two cells' features (minus the image's mean feature; a negative one counts as 0), to a power that
+    is found for each image: the lowest at which a cell listens, on average, to at most `share` of all cells (counted as
+    (sum w)^2 / sum w^2). So it means the same for features that differ much and for those that differ little.
     """
     cells = full(features).flatten(2).transpose(1, 2)
     cells = F.normalize(cells - cells.mean(dim=1, keepdim=True), dim=2)
-    alike = (cells @ cells.transpose(1, 2)).relu().square()
-    total = alike.sum(dim=2, keepdim=True)
-    weights = alike / torch.where(total > 0, total, torch.ones_like(total))
-    flat = heat.flatten(1)[:, :, None]
-    for _ in range(steps):
-        flat = torch.where(total > 0, weights @ flat, flat)  # a cell like no other (all are equal) keeps its own
-    return scaled(flat.reshape(heat.shape))
+    cosine = (cells @ cells.transpose(1, 2)).relu()
+    low, high = torch.zeros(2, len(cells), 1, 1, dtype=cells.dtype, device=cells.device)
+    high = high + HIGHEST
+    for _ in range(HALVINGS):  # of the interval that has the logarithm of the power
+        middle = (low + high) / 2
+        powered = cosine ** middle.exp2()
+        heard = powered.sum(dim=2).square() / powered.square().sum(dim=2).clamp(min=1e-30)
+        too_many = (heard.mean(dim=1) > share * cells.shape[1])[:, None, None]
+        low, high = torch.where(too_many, middle, low), torch.where(too_many, high, middle)
+    powered = cosine ** high.exp2()
+    total = powered.sum(dim=2, keepdim=True)
+    alone = torch.eye(cells.shape[1], dtype=cells.dtype, device=cells.device)  # cells that are all equal keep their own
+    return torch.where(total > 0, powered / torch.where(total > 0, total, torch.ones_like(total)), alone)
 
 
 def from_stage_4(fourth: Tensor, features: Features, settings: MapSettings) -> Maps:
