@@ -4,9 +4,11 @@ import contextlib
 import csv
 import hashlib
 import io
+import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from scob.errors import UserError
 
@@ -50,6 +52,26 @@ def fingerprint(file: Path) -> str:
     """SHA-256 of a file."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object with the SHA-256 of everything in it as its last entry."""
+    return {**tree, "sha256": _json_digest(tree)}
+
+
+def open_sealed(tree: Any) -> dict[str, Any]:
+    """The object without its seal; a ValueError if it is damaged. Files of earlier versions have no seal."""
+    if not isinstance(tree, dict):
+        raise ValueError("it is not a JSON object")
+    content = {key: value for key, value in tree.items() if key != "sha256"}
+    if "sha256" in tree and tree["sha256"] != _json_digest(content):
+        raise ValueError("it is not as Scob wrote it; if you meant to edit it, remove its sha256")
+    return content
+
+
+def _json_digest(tree: Mapping[str, Any]) -> str:
+    plain = json.dumps(json.loads(json.dumps(tree)), sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:

@@ -70,7 +70,7 @@ def summary(run: Path) -> dict[str, Any]:
     """What the run says of itself, without times."""
     said = json.loads((run / "summary.json").read_text())
     said["curve"] = [{k: v for k, v in point.items() if k not in TIMES} for point in said["curve"]]
-    return {k: v for k, v in said.items() if k not in TIMES}
+    return {k: v for k, v in said.items() if k not in {*TIMES, "sha256"}}
 
 
 def predictions(run: Path) -> torch.Tensor:
