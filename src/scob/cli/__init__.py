@@ -10,11 +10,14 @@ import typer
 
 from scob.cli.console import complain
 from scob.errors import UserError
+from scob.launch import launch
 
 VERBS = (
     "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
     "reproduce", "bench",
 )  # fmt: skip
+
+SHARED = ("demo", "train", "evaluate", "compare", "predict", "reproduce", "bench")  # verbs for several processes
 
 
 def build() -> typer.Typer:
@@ -30,9 +33,13 @@ def build() -> typer.Typer:
 
     @app.callback()
     def options(
+        context: typer.Context,
         debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error."),
     ) -> None:
-        pass
+        if launch().count > 1 and context.invoked_subcommand not in SHARED:
+            raise UserError(
+                f"scob {context.invoked_subcommand} runs in one process: start it without accelerate launch or torchrun"
+            )
 
     for verb in VERBS:
         importlib.import_module(f"scob.cli.{verb}").register(app)
@@ -54,4 +61,14 @@ def main() -> None:
         if debug or error.filename is None:
             raise
         complain(f"{error.filename}: {error.strerror}")
+        sys.exit(2)
+    except RuntimeError as error:
+        count = launch().count
+        if debug or count == 1:
+            raise
+        from scob.parallel import is_broken_connection, lost_peer
+
+        if not is_broken_connection(error):
+            raise
+        complain(f"{lost_peer(count)}; nothing was written: run the same command again")
         sys.exit(2)

@@ -1,11 +1,12 @@
 """Where verbs print: results to stdout, everything else to stderr, so that results can be piped."""
 
-import os
 import shlex
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
+
+from scob.launch import launch
 
 out = Console(soft_wrap=False)
 err = Console(stderr=True)
@@ -57,4 +58,4 @@ def duration(seconds: float) -> str:
 
 def prints() -> bool:
     """Whether this process prints: the only one, or the first that `accelerate launch` or `torchrun` started."""
-    return os.environ.get("RANK", "0") == "0"
+    return launch().first
