@@ -4,6 +4,7 @@ Only this layer prints, except that predictions without --out are written straig
 """
 
 import importlib
+import os
 import sys
 
 import typer
@@ -46,8 +47,23 @@ def build() -> typer.Typer:
     return app
 
 
+def hide_token(words: list[str]) -> None:
+    """Start again with `scob review --token` in the environment, where other users cannot see it (`ps` can)."""
+    if words[:1] != ["review"] or not any(word.partition("=")[0] == "--token" for word in words):
+        return
+    rest, environment, given = [], dict(os.environ), iter(words)
+    for word in given:
+        option, equals, value = word.partition("=")
+        if option == "--token":
+            environment["SCOB_REVIEW_TOKEN"] = value if equals else next(given, "")
+        else:
+            rest.append(word)
+    os.execve(sys.executable, [sys.executable, "-m", "scob", *rest], environment)
+
+
 def main() -> None:
     """The console script: a `UserError`, or a path that the system refuses, becomes one sentence and exit code 2."""
+    hide_token(sys.argv[1:])
     debug = "--debug" in sys.argv[1:]
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
     try:
