@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from scob.errors import printable
 from scob.launch import launch
 
 out = Console(soft_wrap=False)
@@ -19,14 +20,14 @@ def complain(message: str) -> None:
 
 def note(message: str) -> None:
     """Print one line about the work to stderr, as it is: no markup, no wrapping."""
-    err.print(message, soft_wrap=True, highlight=False, markup=False)
+    err.print(printable(message), soft_wrap=True, highlight=False, markup=False)
 
 
 def escape(text: str) -> str:
-    """Text that rich prints unchanged."""
+    """Text that rich prints unchanged, without control characters."""
     from rich.markup import escape as rich_escape
 
-    return rich_escape(text)
+    return rich_escape(printable(text))
 
 
 def command(*words: object) -> str:

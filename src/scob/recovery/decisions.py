@@ -21,7 +21,7 @@ from typing import Any
 from filelock import SoftFileLock, Timeout
 
 from scob.errors import UserError
-from scob.files import csv_text, free_path, write_atomically
+from scob.files import csv_text, free_path, remove_dead_parts, unguarded, write_atomically
 from scob.recovery.suggestion import Pair, text
 
 DECISIONS, REVIEWED = "decisions.jsonl", "reviewed.csv"
@@ -211,6 +211,7 @@ def decisions_in(folder: Path) -> dict[Pair, str]:
 def write_reviewed(log: DecisionLog) -> Path:
     """Write `reviewed.csv` (image, label, state: +1 accepted, -1 rejected) for `scob recover --import`."""
     set_aside(log)
+    remove_dead_parts(log.path.parent)
     path = log.path.with_name(REVIEWED)
     write_atomically(path, reviewed_table(log.state()))
     return path
@@ -242,7 +243,7 @@ def _rows(raw: bytes) -> set[tuple[str, ...]]:
     """The rows of a table, unchecked; empty lines do not count."""
     lines = csv.reader(io.StringIO(raw.decode("utf-8-sig", "surrogateescape"), newline=""))
     try:
-        return {tuple(cells) for cells in lines if cells}
+        return {tuple(unguarded(cell) for cell in cells) for cells in lines if cells}
     except csv.Error:
         return {("not a table",)}
 

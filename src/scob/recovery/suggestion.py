@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import remove_dead_parts, write_atomically
 
 if TYPE_CHECKING:
     from scob.inference.regions import Box
@@ -126,6 +126,7 @@ def write_queue(folder: Path, suggestions: Sequence[Suggestion], files: Mapping[
     relative = {image: os.path.relpath(path, root) for image, path in files.items()}
     if root is not None and Path(root).is_relative_to(folder.absolute()):
         root = os.path.relpath(root, folder.absolute())  # pictures that we saved: the folder may be moved with them
+    remove_dead_parts(folder)
     lines = "".join(json.dumps(s.to_json()) + "\n" for s in suggestions)
     write_atomically(folder / IMAGES, json.dumps({"root": root, "files": relative}, indent=1) + "\n")
     write_atomically(folder / SUGGESTIONS, lines)
