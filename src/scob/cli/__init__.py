@@ -73,18 +73,35 @@ def main() -> None:
             raise
         complain(str(error))
         sys.exit(2)
-    except OSError as error:  # a path that no verb expects: a name too long, a device, a network share that vanished
-        if debug or error.filename is None:
-            raise
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        if debug or not is_memory_short(error):
+            explain_or_raise(error, debug)
+        sys.stderr.write(  # rich would need more memory to print it
+            "scob: there is not enough memory for this: use smaller batches (train.batch, --batch) or images "
+            "(data.size), fewer data.workers, or a machine with more memory\n"
+        )
+        sys.exit(2)
+
+
+def is_memory_short(error: BaseException) -> bool:
+    """Whether memory, of the machine or of a GPU, ran out: while importing, evaluating, or anywhere else."""
+    words = ("cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment")
+    told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return told or any(word in str(error).lower() for word in words)
+
+
+def explain_or_raise(error: BaseException, debug: bool) -> None:
+    """End with one sentence about a path that the system refuses or a process that is lost; raise anything else."""
+    if debug:
+        raise error
+    if isinstance(error, OSError) and error.filename is not None:
+        # a path that no verb expects: a name too long, a device, a network share that vanished
         complain(f"{error.filename}: {error.strerror}")
         sys.exit(2)
-    except RuntimeError as error:
-        count = launch().count
-        if debug or count == 1:
-            raise
+    if isinstance(error, RuntimeError) and (count := launch().count) > 1:
         from scob.parallel import is_broken_connection, lost_peer
 
-        if not is_broken_connection(error):
-            raise
-        complain(f"{lost_peer(count)}; nothing was written: run the same command again")
-        sys.exit(2)
+        if is_broken_connection(error):
+            complain(f"{lost_peer(count)}; nothing was written: run the same command again")
+            sys.exit(2)
+    raise error
