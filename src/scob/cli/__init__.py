@@ -18,6 +18,10 @@ VERBS = (
     "reproduce", "bench",
 )  # fmt: skip
 
+MEMORY_SHORT = (
+    "there is not enough memory for this: use smaller batches (train.batch, --batch) or images (data.size), fewer "
+    "data.workers, or a machine with more memory"
+)
 SHARED = ("demo", "train", "evaluate", "compare", "predict", "reproduce", "bench")  # verbs for several processes
 
 
@@ -71,21 +75,20 @@ def main() -> None:
     except UserError as error:
         if debug:
             raise
-        complain(str(error))
+        complain(MEMORY_SHORT if is_memory_short(error) else str(error))
         sys.exit(2)
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
         if debug or not is_memory_short(error):
             explain_or_raise(error, debug)
-        sys.stderr.write(  # rich would need more memory to print it
-            "scob: there is not enough memory for this: use smaller batches (train.batch, --batch) or images "
-            "(data.size), fewer data.workers, or a machine with more memory\n"
-        )
+        complain(MEMORY_SHORT)
         sys.exit(2)
 
 
 def is_memory_short(error: BaseException) -> bool:
     """Whether memory, of the machine or of a GPU, ran out: while importing, evaluating, or anywhere else."""
     words = ("cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment")
+    if isinstance(error, UserError):  # a sentence of our own, perhaps about a library that found no memory
+        return error.__cause__ is not None and is_memory_short(error.__cause__)
     told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return told or any(word in str(error).lower() for word in words)
 

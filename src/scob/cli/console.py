@@ -1,6 +1,7 @@
 """Where verbs print: results to stdout, everything else to stderr, so that results can be piped."""
 
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -15,7 +16,10 @@ err = Console(stderr=True)
 
 def complain(message: str) -> None:
     """Print an error to stderr."""
-    err.print(f"[bold red]scob:[/] {escape(message)}", soft_wrap=True, highlight=False)
+    try:
+        err.print(f"[bold red]scob:[/] {escape(message)}", soft_wrap=True, highlight=False)
+    except MemoryError:  # printing in colour needs more than there is
+        sys.stderr.write(f"scob: {printable(message)}\n")
 
 
 def note(message: str) -> None:
