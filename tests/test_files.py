@@ -4,6 +4,8 @@ import csv
 import hashlib
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scob.errors import UserError
-from scob.files import PART, csv_text, fingerprint, free_path, named, remove_parts, whole_number, write_atomically
+from scob.files import (
+    PART,
+    csv_text,
+    fingerprint,
+    free_path,
+    guarded,
+    named,
+    remove_dead_parts,
+    remove_parts,
+    unguarded,
+    whole_number,
+    write_atomically,
+)
 
 
 def test_a_file_is_written_into_a_new_folder_and_replaced(tmp_path: Path) -> None:
@@ -87,3 +101,32 @@ def test_csv_quotes_only_what_needs_it() -> None:
 def test_only_plain_digits_are_a_whole_number(text: str, number: int | None) -> None:
     assert whole_number(text) == number
     assert whole_number("100", digits=2) is None
+
+
+@pytest.mark.parametrize("cell", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "'=x", "''-x", "-a.png"])
+def test_a_formula_is_guarded_and_comes_back(cell: str) -> None:
+    written = next(csv.reader(io.StringIO(csv_text([[cell, "b"]]), newline="")))[0]
+    assert written == "'" + cell
+    assert unguarded(written) == cell
+
+
+@pytest.mark.parametrize("cell", ["+1", "-1", "-0.25", "1e-5", "-1e-05", "+3.5 %", "-", "cat", "'tis", "a=b", ""])
+def test_numbers_and_plain_text_are_written_as_they_are(cell: str) -> None:
+    written = next(csv.reader(io.StringIO(csv_text([[cell, "b"]]), newline="")))[0]
+    assert written == cell and unguarded(written) == cell
+
+
+@given(st.text())
+def test_every_cell_comes_back(cell: str) -> None:
+    assert unguarded(str(guarded(cell))) == cell
+
+
+def test_unfinished_files_of_dead_processes_are_removed_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead, own = tmp_path / f".out.csv.{ended.pid}.part", tmp_path / f".out.csv.{os.getpid()}.part"
+    living, other = tmp_path / f".out.csv.{os.getppid()}.part", tmp_path / ".notes.part"
+    for path in (dead, own, living, other):
+        path.touch()
+    remove_dead_parts(tmp_path)
+    assert set(tmp_path.iterdir()) == {own, living, other}

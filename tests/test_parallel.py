@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from scob.errors import UserError
-from scob.parallel import OtherProcessFailed, Processes, choose_device, code_of, start
+from scob.parallel import OtherProcessFailed, Processes, choose_device, code_of, is_broken_connection, lost_peer, start
 
 
 class TwoProcesses:
@@ -106,10 +106,32 @@ def test_starting_alone_uses_the_named_device(
     class Alone:
         num_processes, process_index, device = 1, 0, torch.device("meta")
 
-        def __init__(self, cpu: bool) -> None:
-            self.cpu = cpu
+        def __init__(self, cpu: bool, kwargs_handlers: list[Any]) -> None:
+            self.cpu, self.seconds = cpu, kwargs_handlers[0].timeout.total_seconds()
 
     monkeypatch.setattr("accelerate.Accelerator", Alone)
     processes = start(name)
     assert processes.accelerator.cpu == cpu
+    assert processes.accelerator.seconds == 600
     assert processes.device == torch.device(device)
+
+
+def test_a_group_of_another_size_than_the_launcher_says_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Alone:
+        num_processes, process_index, device = 1, 0, torch.device("cpu")
+
+        def __init__(self, **options: Any) -> None:
+            pass
+
+    monkeypatch.setattr("accelerate.Accelerator", Alone)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(UserError, match=r"process 1 of 2, but torch\.distributed says 0 of 1"):
+        start("cpu")
+
+
+def test_a_lost_peer_is_told_from_other_errors() -> None:
+    assert is_broken_connection(RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer"))
+    assert is_broken_connection(RuntimeError("Timed out waiting 600000ms for recv operation to complete"))
+    assert not is_broken_connection(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert "did not answer for 600 seconds" in lost_peer(2)

@@ -1,6 +1,7 @@
 """The exception that users see: what was wrong, where, and what to do about it."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -16,6 +17,16 @@ def nearest(key: str, among: Iterable[str]) -> str:
     if not close:
         close = [tails[t] for t in difflib.get_close_matches(key.rpartition(".")[2], list(tails), n=1, cutoff=0.75)]
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def printable(text: str) -> str:
+    """The text with control characters (ESC and others that a terminal obeys) written out, as in \\x1b.
+
+    Line breaks and tabs stay.
+    """
+    return "".join(
+        sign if unicodedata.category(sign) != "Cc" or sign in "\n\t" else f"\\x{ord(sign):02x}" for sign in text
+    )
 
 
 def first_line(error: Exception) -> str:

@@ -4,13 +4,18 @@ import contextlib
 import csv
 import hashlib
 import io
+import json
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from scob.errors import UserError
 
 PART = ".part"
+FORMULA = re.compile(r"'*[=+\-@\t\r].", re.DOTALL)
+SIGNED_NUMBER = re.compile(r"[+-][\d.,]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORECASE)
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -52,12 +57,46 @@ def fingerprint(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object with the SHA-256 of everything in it as its last entry."""
+    return {**tree, "sha256": _json_digest(tree)}
+
+
+def open_sealed(tree: Any) -> dict[str, Any]:
+    """The object without its seal; a ValueError if it is damaged. Files of earlier versions have no seal."""
+    if not isinstance(tree, dict):
+        raise ValueError("it is not a JSON object")
+    content = {key: value for key, value in tree.items() if key != "sha256"}
+    if "sha256" in tree and tree["sha256"] != _json_digest(content):
+        raise ValueError("it is not as Scob wrote it; if you meant to edit it, remove its sha256")
+    return content
+
+
+def _json_digest(tree: Mapping[str, Any]) -> str:
+    plain = json.dumps(json.loads(json.dumps(tree)), sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def guarded(cell: object) -> object:
+    """A cell that no spreadsheet runs: an apostrophe before = + - @, tab and return, unless it is a number.
+
+    `unguarded` takes it off again. Cells that begin with such an apostrophe themselves get one more.
+    """
+    text = str(cell)
+    return f"'{text}" if FORMULA.match(text) and not SIGNED_NUMBER.fullmatch(text) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The cell that `guarded` was given."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
+
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV. Rows with a carriage return are quoted as well, which the csv module does not do by itself."""
+    """Rows as CSV, guarded against formulas. Rows with a carriage return are quoted, which csv itself does not do."""
     table = io.StringIO()
     plain = csv.writer(table, lineterminator="\n")
     quoted = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for row in rows:
+    for row in ([guarded(cell) for cell in row] for row in rows):
         (quoted if any("\r" in str(cell) for cell in row) else plain).writerow(row)
     return table.getvalue()
 
@@ -72,6 +111,31 @@ def remove_parts(folder: Path) -> None:
     for unfinished in folder.glob(f".*{PART}"):
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+def remove_dead_parts(folder: Path) -> None:
+    """Remove unfinished files of processes of this machine that no longer run."""
+    for unfinished in folder.glob(f".*{PART}"):
+        owner = whole_number(unfinished.name.removesuffix(PART).rpartition(".")[2], 9)
+        if owner is not None and owner != os.getpid() and not _runs(owner):
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to another user
+        return True
+    return True
+
+
+def sync_file(path: Path) -> None:
+    """Make a file that another library wrote survive a power cut."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -138,6 +138,7 @@ class Labels:
             "classes": json.dumps(self.classes),
             "origin": self.origin,
             "fingerprint": self.fingerprint,
+            "seal": _seal(self.fingerprint, self.origin),
         }
         write_atomically(path, save({"values": self.values, "images": names}, metadata=metadata))
         return metadata["fingerprint"]
@@ -150,6 +151,8 @@ class Labels:
                 metadata = file.metadata() or {}
                 if metadata.get("format") != FORMAT:
                     raise UserError(f"{path} is not a Scob label file (its format is {metadata.get('format')!r})")
+                if not metadata.keys() <= {"format", "classes", "origin", "fingerprint", "seal"}:
+                    raise ValueError("it has an entry that label files do not have")
                 classes = json.loads(metadata["classes"])
                 images = json.loads(file.get_tensor("images").tobytes())
                 if not all(isinstance(name, str) for name in [*classes, *images]):
@@ -161,6 +164,12 @@ class Labels:
             raise UserError(f"there is no label file at {path}") from None
         except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
             raise UserError(f"{path} is damaged, or is not a Scob label file: {error}") from error
-        if labels.fingerprint != metadata.get("fingerprint"):
+        seal = _seal(labels.fingerprint, labels.origin)
+        if labels.fingerprint != metadata.get("fingerprint") or metadata.get("seal", seal) != seal:
             raise UserError(f"{path} does not match its own fingerprint: it was changed or damaged; draw it again")
         return labels
+
+
+def _seal(fingerprint: str, origin: str) -> str:
+    """SHA-256 over labels and origin; files of earlier versions have none."""
+    return hashlib.sha256(f"{fingerprint} {origin}".encode()).hexdigest()

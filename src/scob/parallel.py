@@ -4,16 +4,18 @@
 differentiates twice and the weights of a batch already sum to 1 over all processes.
 """
 
+import atexit
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scob.errors import UserError
+from scob.launch import launch, peer_timeout
 
 
 class OtherProcessFailed(SystemExit):
@@ -123,7 +125,7 @@ def code_of(tensor: Tensor) -> int:
 
 def choose_device(name: str) -> torch.device:
     """The device with that name; 'auto' is this process's CUDA device, else Metal, else the CPU."""
-    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    rank = launch().local_rank
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda", rank % torch.cuda.device_count())
@@ -140,11 +142,47 @@ def choose_device(name: str) -> torch.device:
 
 
 def start(device: str = "auto") -> Processes:
-    """Join the processes of `accelerate launch`, or be the only one, on the device with that name."""
-    from accelerate import Accelerator
+    """Join the processes that a launcher started, or be the only one, on the device with that name.
 
+    How many there are is in the environment (`launch`). If torch forms a group of another size, that is an error.
+    """
+    from accelerate import Accelerator
+    from accelerate.utils import InitProcessGroupKwargs
+
+    we = launch()
     requested = choose_device(device) if device != "auto" else None
-    processes = Processes(Accelerator(cpu=requested is not None and requested.type == "cpu"))
+    # accelerate forms a group on CPUs only if it is told to use them
+    cpu = requested.type == "cpu" if requested is not None else we.count > 1 and not torch.cuda.is_available()
+    waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=peer_timeout()))
+    processes = Processes(Accelerator(cpu=cpu, kwargs_handlers=[waiting]))
+    if (processes.count, processes.rank) != (we.count, we.rank):
+        raise UserError(
+            f"the launcher says that this is process {we.rank} of {we.count}, but torch.distributed says "
+            f"{processes.rank} of {processes.count}: give --device cpu, or start Scob without the launcher"
+        )
     if requested is not None and processes.count == 1:
         processes.device = requested
+    if processes.count > 1:
+        atexit.register(leave)
     return processes
+
+
+def leave() -> None:
+    """Leave the group of processes, if there is one: otherwise its threads may abort while Python ends."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        with contextlib.suppress(RuntimeError):  # the others may be gone already
+            torch.distributed.destroy_process_group()
+
+
+def is_broken_connection(error: RuntimeError) -> bool:
+    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; only the message gives it away."""
+    words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
+    return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)
+
+
+def lost_peer(count: int) -> str:
+    """The beginning of the sentence about a process that is lost."""
+    return (
+        f"one of the {count} processes of this run died, or did not answer for {peer_timeout()} seconds, so all of "
+        "them stop"
+    )

@@ -30,7 +30,18 @@ def test_only_the_first_process_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     assert console.prints()
     monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
     assert not console.prints()
+
+
+def test_control_characters_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "cat\x1b]0;owned\x07\x9b2J"
+    console.note(name)
+    console.complain(name)
+    console.out.print(console.table("t", ("a",), [(name,)]))
+    printed = "".join(capsys.readouterr())
+    assert "\x1b]0" not in printed and "\x07" not in printed and "\x9b" not in printed
+    assert printed.count("\\x1b]0;owned") == 3
 
 
 def test_notes_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -188,12 +188,8 @@ def test_members_that_would_leave_the_folder(tmp_path: Path, name: str) -> None:
     into.mkdir()
     path = tmp_path / "a.tar"
     path.write_bytes(tar_of({name: b"x"}))
-    if name.startswith("/"):
-        unpack(path, into)  # the data filter makes it relative
-        assert (into / "etc" / "out").exists()
-    else:
-        with pytest.raises(UserError, match="cannot be unpacked"):
-            unpack(path, into)
+    with pytest.raises(UserError, match="would be written outside the folder"):
+        unpack(path, into)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr(name, b"x")

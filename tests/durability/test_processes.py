@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scob.training.checkpoint import latest_checkpoint
-from support.struck import ENVIRONMENT, SCOB, launched, records
+from support.struck import ENVIRONMENT, SCOB, children, launched, records
 
 PRECISE = ("train.precision=fp64", "model.dropout=0", "train.check_processes=true", "train.epochs=2")
 PRECISE += ("train.checkpoint_steps=2",)
@@ -92,19 +92,6 @@ def test_accelerate_launches_it_too(small_words: tuple[str, ...], alone: Path, t
     done = finish([*command, "train", *small_words, *PRECISE, "--out", str(run)])
     assert done.returncode == 0, done.stderr
     assert compare(alone, run) < 1e-5
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a launcher started."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return sorted(found)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The decision log: what it keeps, what it repairs, what it refuses."""
 
 import csv
+import errno
 import json
 import multiprocessing
 import os
@@ -158,3 +159,16 @@ def test_a_file_name_that_is_not_utf8_survives(tmp_path: Path) -> None:
     DecisionLog(tmp_path).append(Decision(image, "dog", "accept"))
     assert decisions.decisions_in(tmp_path) == {(image, "dog"): "accept"}
     assert b"caf\xe9.jpg,dog,+1" in decisions.write_reviewed(decisions.DecisionLog(tmp_path)).read_bytes()
+
+
+def test_without_file_locks_there_is_one_writer_and_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("scob.recovery.decisions.fcntl.flock", missing)
+    log = DecisionLog(tmp_path)
+    assert "has no locks" in log.check_writable()
+    log.append(Decision("a.png", "cat", "accept"))
+    assert log.state() == {("a.png", "cat"): "accept"}
+    with pytest.raises(UserError, match="another review is writing to"):
+        DecisionLog(tmp_path).check_writable()

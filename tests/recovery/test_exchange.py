@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from pycocotools.coco import COCO
 
 from scob.errors import UserError
 from scob.inference.regions import rle
-from scob.recovery.exchange import as_coco, as_csv, as_fiftyone, as_label_studio, check_formats
+from scob.recovery.exchange import as_coco, as_csv, as_fiftyone, as_label_studio, check_formats, label_studio_config
 from scob.recovery.suggest import recover
 from scob.recovery.suggestion import Suggestion, read_queue
 from support.small_model import Small
@@ -90,3 +91,8 @@ def test_no_clear_place_draws_nothing_where_a_format_allows_it() -> None:
 def test_a_place_that_was_not_looked_for_is_the_whole_image() -> None:
     [annotation] = as_coco([Suggestion("a", "dog", 0.5, 0.25)], {}, {"a": (10, 20)}, ["dog"])["annotations"]
     assert annotation["bbox"] == [0, 0, 20, 10] and annotation["area"] == 200
+
+
+def test_names_that_xml_does_not_allow_still_make_xml() -> None:
+    tree = ElementTree.fromstring(label_studio_config(["cat\x1b[31m", "a\x00b", "fine"]))
+    assert [label.get("value") for label in tree.iter("Choice")] == ["cat\ufffd[31m", "a\ufffdb", "fine"]

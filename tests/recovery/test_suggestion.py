@@ -146,3 +146,19 @@ def test_a_folder_without_suggestions_says_how_to_make_them(tmp_path: Path) -> N
         recovered_folder(tmp_path)
     with pytest.raises(UserError, match="no run folder"):
         recovered_folder(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("score", ["Infinity", "-Infinity", "NaN", "1e999"])
+def test_a_neighbour_without_a_real_score_is_refused_with_its_line(tmp_path: Path, score: str) -> None:
+    line = f'{{"image": "a", "class": "b", "score": 0.5, "nearest": [{{"image": "c", "score": {score}}}]}}'
+    (tmp_path / "suggestions.jsonl").write_text(line)
+    with pytest.raises(UserError, match=r"line 1 is not a suggestion: the score of a nearest image"):
+        read_queue(tmp_path)
+
+
+def test_files_outside_the_root_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "suggestions.jsonl").write_text('{"image": "a", "class": "b", "score": 0.5}')
+    root = tmp_path / "pictures"
+    names = {"a": "/etc/passwd", "b": "../secret.png", "c": str(root / "c.png"), "d": "d.png", "e": "x/../../e.png"}
+    (tmp_path / "images.json").write_text(json.dumps({"root": str(root), "files": names}))
+    assert set(read_queue(tmp_path).files) == {"c", "d"}

@@ -52,6 +52,19 @@ def launched(count: int, *words: str) -> list[str]:
     return [*runner, str(SCOB), *words]
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a launcher started."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return sorted(found)
+
+
 def records(run: Path) -> list[dict[str, Any]]:
     """The log without what a clock says."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -70,7 +83,7 @@ def summary(run: Path) -> dict[str, Any]:
     """What the run says of itself, without times."""
     said = json.loads((run / "summary.json").read_text())
     said["curve"] = [{k: v for k, v in point.items() if k not in TIMES} for point in said["curve"]]
-    return {k: v for k, v in said.items() if k not in TIMES}
+    return {k: v for k, v in said.items() if k not in {*TIMES, "sha256"}}
 
 
 def predictions(run: Path) -> torch.Tensor:

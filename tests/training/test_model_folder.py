@@ -49,6 +49,10 @@ def test_damage_is_reported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model folder"):
         load_network(tmp_path)
     card = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**card, "thresholds": [0.25] * len(card["classes"])}))
+    with pytest.raises(UserError, match=r"config\.json is damaged: it is not as Scob wrote it"):
+        load_network(folder)
+    del card["sha256"]  # the rest is checked in models of earlier versions too, which have no seal
     for change, words in (
         ({"format": "scob-model-0"}, "another version"),
         ({"thresholds": [0.5]}, "damaged"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scob.errors import UserError
+from scob.training.checkpoint import Progress
 from scob.training.run_folder import RunFolder
 
 
@@ -29,7 +30,8 @@ def test_a_run_of_the_papers_preset_from_before_a_setting_is_read_as_it_was(tmp_
     run = RunFolder(tmp_path / "run")
     config = configure("preset=paper", "train.estimator=rows", "train.holdout=0.1")
     run.write_config(config)
-    run.config_file.write_text(run.config_file.read_text().replace("  estimator: rows\n", ""))
+    settings = run.config_file.read_text().partition("\n")[2]  # without the seal, which came later
+    run.config_file.write_text(settings.replace("  estimator: rows\n", ""))
     assert " estimator: " not in run.config_file.read_text()
     assert run.read_config() == config
 
@@ -70,17 +72,69 @@ def test_unfinished_files_of_a_killed_process_are_removed(tmp_path: Path) -> Non
 
 def test_the_log_is_cut_back_to_a_checkpoint(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    assert run.sync_log() == 0 and run.records() == []
-    run.cut_log(0)
+    assert run.sync_log()[0] == 0 and run.records() == []
+    assert run.cut_log(Progress()) == ""
     run.log({"kind": "step", "step": 1})
-    size = run.sync_log()
+    size, code = run.sync_log()
     run.log({"kind": "epoch", "epoch": 0})
     assert [record["kind"] for record in run.records()] == ["step", "epoch"]
     assert run.records("epoch") == [{"kind": "epoch", "epoch": 0}]
-    run.cut_log(size)
-    assert run.records() == [{"kind": "step", "step": 1}] and run.sync_log() == size
-    with pytest.raises(UserError, match=rf"has {size} bytes, but had {size + 1} when the checkpoint was written"):
-        run.cut_log(size + 1)
+    assert run.cut_log(Progress(step=1, log=size, log_digest=code)) == ""
+    assert run.records() == [{"kind": "step", "step": 1}] and run.sync_log() == (size, code)
+
+
+@pytest.mark.parametrize("damage", ["torn", "deleted", "changed", "nonsense"])
+def test_of_a_damaged_log_the_readable_lines_are_kept_and_the_rest_is_said(tmp_path: Path, damage: str) -> None:
+    run = RunFolder(tmp_path)
+    for step in (1, 2, 3):
+        run.log({"kind": "step", "step": step})
+    size, code = run.sync_log()
+    run.log({"kind": "step", "step": 4})  # after the checkpoint
+    raw = run.log_file.read_bytes()
+    damaged = {"torn": raw[: size - 4], "changed": raw.replace(b"2}", b"3}"), "nonsense": b"\xff{[1]\n" + raw}
+    run.log_file.write_bytes(damaged.get(damage, b""))
+    if damage == "deleted":
+        run.log_file.unlink()
+    lost = run.cut_log(Progress(step=3, log=size, log_digest=code))
+    kept = {"torn": [1, 2], "deleted": [], "changed": [1, 3, 3], "nonsense": [1, 2, 3]}[damage]
+    assert [record["step"] for record in run.records("step")] == kept
+    assert f"the {len(kept)} lines that can be read are kept" in lost
+    assert run.cut_log(Progress(step=3, log=run.sync_log()[0])) == ""
+
+
+def test_settings_that_were_cut_emptied_or_edited_are_refused(run_small: Any, tmp_path: Path) -> None:
+    whole = RunFolder(run_small()).config_file.read_text()
+    run = RunFolder(tmp_path)
+    run.config_file.write_text(whole)
+    assert run.read_config() == RunFolder(run_small()).read_config()
+    assert "epochs: 4" in whole
+    cuts = [whole[:size] for size in range(0, len(whole) - 1, 37)]
+    for damaged in (*cuts, whole.replace("epochs: 4", "epochs: 6")):
+        run.config_file.write_text(damaged)
+        with pytest.raises(UserError, match=r"config\.yaml (is not|must contain)"):
+            run.read_config()
+
+
+def test_settings_of_an_earlier_version_have_no_seal(run_small: Any, tmp_path: Path) -> None:
+    sealed = RunFolder(run_small()).config_file.read_text()
+    run = RunFolder(tmp_path)
+    run.config_file.write_text(sealed.partition("\n")[2])
+    assert run.read_config() == RunFolder(run_small()).read_config()
+    run.config_file.write_text(sealed.partition("\n")[2].partition("\ntrain:")[0])
+    with pytest.raises(UserError, match=r"is not complete: it does not say '(labels|train)'"):
+        run.read_config()
+
+
+@pytest.mark.parametrize("damage", ["torn", "changed", "empty"])
+def test_a_damaged_summary_is_refused_and_says_how_to_write_it_again(
+    run_small: Any, tmp_path: Path, damage: str
+) -> None:
+    text = RunFolder(run_small()).summary_file.read_text()
+    run = RunFolder(tmp_path)
+    changed = text.replace('"epochs": 4', '"epochs": 5')
+    run.summary_file.write_text({"torn": text[:-40], "changed": changed}.get(damage, ""))
+    with pytest.raises(UserError, match=r"summary\.json is damaged .*--resume .* writes it again"):
+        run.summary()
 
 
 def test_only_a_finished_run_has_a_summary(run_small: Any, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def two_processes() -> Processes:
 def test_of_the_processes_that_are_left_one_prints_the_error(tmp_path: Path) -> None:
     first, second = StopRequest(), StopRequest()
     with (
-        pytest.raises(PeerLost, match=rf"one of the 2 processes of this run died .* with --resume {tmp_path}"),
+        pytest.raises(PeerLost, match=rf"one of the 2 processes of this run died, .* with --resume {tmp_path}"),
         watching_peers(two_processes(), tmp_path, first),
     ):
         raise RuntimeError("[gloo] Connection closed by peer")

@@ -4,17 +4,25 @@ Only this layer prints, except that predictions without --out are written straig
 """
 
 import importlib
+import os
 import sys
 
 import typer
 
 from scob.cli.console import complain
 from scob.errors import UserError
+from scob.launch import launch
 
 VERBS = (
     "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
     "reproduce", "bench",
 )  # fmt: skip
+
+MEMORY_SHORT = (
+    "there is not enough memory for this: use smaller batches (train.batch, --batch) or images (data.size), fewer "
+    "data.workers, or a machine with more memory"
+)
+SHARED = ("demo", "train", "evaluate", "compare", "predict", "reproduce", "bench")  # verbs for several processes
 
 
 def build() -> typer.Typer:
@@ -30,17 +38,36 @@ def build() -> typer.Typer:
 
     @app.callback()
     def options(
+        context: typer.Context,
         debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error."),
     ) -> None:
-        pass
+        if launch().count > 1 and context.invoked_subcommand not in SHARED:
+            raise UserError(
+                f"scob {context.invoked_subcommand} runs in one process: start it without accelerate launch or torchrun"
+            )
 
     for verb in VERBS:
         importlib.import_module(f"scob.cli.{verb}").register(app)
     return app
 
 
+def hide_token(words: list[str]) -> None:
+    """Start again with `scob review --token` in the environment, where other users cannot see it (`ps` can)."""
+    if words[:1] != ["review"] or not any(word.partition("=")[0] == "--token" for word in words):
+        return
+    rest, environment, given = [], dict(os.environ), iter(words)
+    for word in given:
+        option, equals, value = word.partition("=")
+        if option == "--token":
+            environment["SCOB_REVIEW_TOKEN"] = value if equals else next(given, "")
+        else:
+            rest.append(word)
+    os.execve(sys.executable, [sys.executable, "-m", "scob", *rest], environment)
+
+
 def main() -> None:
     """The console script: a `UserError`, or a path that the system refuses, becomes one sentence and exit code 2."""
+    hide_token(sys.argv[1:])
     debug = "--debug" in sys.argv[1:]
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
     try:
@@ -48,10 +75,36 @@ def main() -> None:
     except UserError as error:
         if debug:
             raise
-        complain(str(error))
+        complain(MEMORY_SHORT if is_memory_short(error) else str(error))
         sys.exit(2)
-    except OSError as error:  # a path that no verb expects: a name too long, a device, a network share that vanished
-        if debug or error.filename is None:
-            raise
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        if debug or not is_memory_short(error):
+            explain_or_raise(error, debug)
+        complain(MEMORY_SHORT)
+        sys.exit(2)
+
+
+def is_memory_short(error: BaseException) -> bool:
+    """Whether memory, of the machine or of a GPU, ran out: while importing, evaluating, or anywhere else."""
+    words = ("cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment")
+    if isinstance(error, UserError):  # a sentence of our own, perhaps about a library that found no memory
+        return error.__cause__ is not None and is_memory_short(error.__cause__)
+    told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return told or any(word in str(error).lower() for word in words)
+
+
+def explain_or_raise(error: BaseException, debug: bool) -> None:
+    """End with one sentence about a path that the system refuses or a process that is lost; raise anything else."""
+    if debug:
+        raise error
+    if isinstance(error, OSError) and error.filename is not None:
+        # a path that no verb expects: a name too long, a device, a network share that vanished
         complain(f"{error.filename}: {error.strerror}")
         sys.exit(2)
+    if isinstance(error, RuntimeError) and (count := launch().count) > 1:
+        from scob.parallel import is_broken_connection, lost_peer
+
+        if is_broken_connection(error):
+            complain(f"{lost_peer(count)}; nothing was written: run the same command again")
+            sys.exit(2)
+    raise error

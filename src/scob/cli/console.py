@@ -1,11 +1,14 @@
 """Where verbs print: results to stdout, everything else to stderr, so that results can be piped."""
 
-import os
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
+
+from scob.errors import printable
+from scob.launch import launch
 
 out = Console(soft_wrap=False)
 err = Console(stderr=True)
@@ -13,19 +16,22 @@ err = Console(stderr=True)
 
 def complain(message: str) -> None:
     """Print an error to stderr."""
-    err.print(f"[bold red]scob:[/] {escape(message)}", soft_wrap=True, highlight=False)
+    try:
+        err.print(f"[bold red]scob:[/] {escape(message)}", soft_wrap=True, highlight=False)
+    except MemoryError:  # printing in colour needs more than there is
+        sys.stderr.write(f"scob: {printable(message)}\n")
 
 
 def note(message: str) -> None:
     """Print one line about the work to stderr, as it is: no markup, no wrapping."""
-    err.print(message, soft_wrap=True, highlight=False, markup=False)
+    err.print(printable(message), soft_wrap=True, highlight=False, markup=False)
 
 
 def escape(text: str) -> str:
-    """Text that rich prints unchanged."""
+    """Text that rich prints unchanged, without control characters."""
     from rich.markup import escape as rich_escape
 
-    return rich_escape(text)
+    return rich_escape(printable(text))
 
 
 def command(*words: object) -> str:
@@ -57,4 +63,4 @@ def duration(seconds: float) -> str:
 
 def prints() -> bool:
     """Whether this process prints: the only one, or the first that `accelerate launch` or `torchrun` started."""
-    return os.environ.get("RANK", "0") == "0"
+    return launch().first

@@ -1,7 +1,6 @@
 """`scob evaluate RUN|MODEL`: one table, evaluation.json and two figures; with --masks, another table and masks.json."""
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from scob.cli.console import escape, note, table
 from scob.cli.options import Device, ReaderName, check_difficult, with_options
 from scob.cli.progress import bar
 from scob.errors import UserError
+from scob.launch import launch
 
 
 def register(app: typer.Typer) -> None:
@@ -112,7 +112,7 @@ def _evaluate_masks(o: EvaluateOptions) -> None:
 
     if (o.mirror, o.workers, o.cache) != (None, None, None):
         raise UserError("--mirror, --workers and --cache have no effect on --masks: leave them out")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launch().count > 1:
         raise UserError("--masks runs in one process: start it without accelerate launch or torchrun")
     folder = o.out if o.out is not None else o.model / "evaluation"
     with bar("measuring masks") as progress:

@@ -1,6 +1,5 @@
 """`scob reproduce NAME`: the paper's tables and figures, one command each, with the paper's numbers next to ours."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 from scob.cli.console import note, out
 from scob.cli.options import with_options
 from scob.errors import UserError
+from scob.launch import launch
 
 if TYPE_CHECKING:
     from scob.training import events
@@ -145,7 +145,7 @@ class Display:
 
         from scob.cli.console import err
 
-        self.first = os.environ.get("RANK", "0") == "0"  # of `accelerate launch`
+        self.first = launch().first
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -1,5 +1,6 @@
 """`scob review RUN`: a local web page for accepting or rejecting suggested labels."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,11 @@ def review(
             typer.launch(address)
 
     log = store.DecisionLog(recovered_folder(run))
+    with contextlib.suppress(OSError):
+        if log.path.exists():
+            with log.path.open("rb") as file:
+                if not store.has_locks(file.fileno()):
+                    note(f"{log.path.parent} has no file locks: only one review at a time can write there.")
     older = store.set_aside(log)
     if older is not None:
         again = command("recover", run, "--import", older)

@@ -1,6 +1,5 @@
 """`scob train`: from a settings file, or straight from your own images, to a run folder with a model in it."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from scob.cli.console import command, duration, err, escape, note, out, prints, 
 from scob.cli.options import Device, with_options
 from scob.errors import UserError
 from scob.files import free_path, named
+from scob.launch import launch
 
 if TYPE_CHECKING:
     from scob.config import Config
@@ -59,7 +59,7 @@ def train(options: TrainOptions) -> None:
     from scob.training.train import train as run
 
     o, words = options, options.settings or []
-    single_process = os.environ.get("WORLD_SIZE", "1") == "1"
+    single_process = launch().count == 1
     check_combination(o, single_process)
     prepared: Prepared | None = None
     if o.methods_folder is not None:

@@ -10,7 +10,7 @@ import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from scob.errors import UserError
 from scob.files import whole_number
@@ -143,7 +143,7 @@ def fetch(archive: Archive, folder: Path, progress: DownloadProgress | None = No
 
 
 def unpack(path: Path, into: Path, progress: DownloadProgress | None = None) -> None:
-    """Unpack a tar or zip file; refuse a member that would be written outside `into`."""
+    """Unpack a tar or zip file; refuse links, and members that would be written outside `into`."""
     try:
         if zipfile.is_zipfile(path):
             _unpack_zip(path, into, progress)
@@ -153,11 +153,23 @@ def unpack(path: Path, into: Path, progress: DownloadProgress | None = None) -> 
                 for number, member in enumerate(archive):
                     grown += member.size
                     _check_growth(grown, size)
+                    if not (member.isreg() or member.isdir()):
+                        raise ValueError(
+                            f"{member.name!r} is a link or a device, and only files and folders are unpacked"
+                        )
+                    _check_name(member.name)
                     archive.extract(member, into, filter="data")
                     if progress is not None and number % 100 == 0:
                         progress(f"unpack {path.name}", min(member.offset, size), size)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError) as error:
         raise UserError(f"{path} cannot be unpacked: {error}") from error
+
+
+def _check_name(name: str) -> None:
+    """Refuse a member that would be written outside the folder, whatever Python's own filter lets through."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or PureWindowsPath(name).drive or "\0" in name:
+        raise ValueError(f"{name!r} would be written outside the folder")
 
 
 def _check_growth(unpacked: int, packed: int) -> None:
@@ -172,10 +184,9 @@ def _unpack_zip(path: Path, into: Path, progress: DownloadProgress | None) -> No
         size, done = sum(member.file_size for member in members), 0
         _check_growth(size, path.stat().st_size)
         for number, member in enumerate(members):
-            name = PurePosixPath(member.filename)
-            is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
-            if name.is_absolute() or ".." in name.parts or "\\" in member.filename or is_link:
-                raise ValueError(f"{member.filename!r} would be written outside the folder")
+            if (member.external_attr >> 16) & 0o170000 not in (0, 0o100000, 0o040000):
+                raise ValueError(f"{member.filename!r} is a link or a device, and only files and folders are unpacked")
+            _check_name(member.filename)
             archive.extract(member, into)
             done += member.file_size
             if progress is not None and number % 100 == 0:

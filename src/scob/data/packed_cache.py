@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scob.data.images import ImageFiles
 from scob.data.progress import Progress
 from scob.errors import UserError
-from scob.files import sync_folder, write_atomically
+from scob.files import remove_dead_parts, sync_folder, write_atomically
 
 FORMAT = "scob-packed-1"  # rename it whenever `decode` changes the pixels of a file
 # Batches of rows -> pixels (B, 3, S, S) and, by position in the batch, what could not be decoded.
@@ -95,6 +95,7 @@ def _build(
             "free some space, or set data.cache to another folder"
         )
     beside = folder / f".{manifest.stem}.{os.getpid()}.part"
+    remove_dead_parts(folder)
     bad: dict[int, str] = {}
     batches = (np.arange(i, min(i + 64, count), dtype=np.int64) for i in range(0, count, 64))
     done = 0

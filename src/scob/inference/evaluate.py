@@ -17,7 +17,7 @@ from scob.config import Config
 from scob.data.readers import SplitError, match_split, open_complete, splits_of
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
-from scob.files import fingerprint, write_atomically
+from scob.files import fingerprint, remove_dead_parts, write_atomically
 from scob.inference import plots
 from scob.inference.scoring import ScoringOptions, score_over_processes
 from scob.parallel import Processes, start
@@ -88,6 +88,7 @@ def write_evaluation(
     folder: Path, result: Evaluation, scores: Tensor, labelled: Split, facts: dict[str, Any]
 ) -> tuple[Path, ...]:
     """Write evaluation.json, the bar chart of average precision and the precision-recall curves."""
+    remove_dead_parts(folder)
     file = folder / "evaluation.json"
     text = json.dumps({**facts, **result.to_json()}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(file, text)

@@ -1,8 +1,7 @@
 """Naming what is in images with a trained model. Does not import torch: an ONNX model does not need it."""
 
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +13,14 @@ from scob.data.progress import Progress
 from scob.inference.decoding import decoded_batches, name_of
 from scob.inference.model import InferenceOptions, Scorer, load_model
 from scob.inference.predictions import NamingRule, Prediction, PredictionFile, decide
+from scob.launch import Launch, launch
+from scob.training.find_model import find_model
 
 if TYPE_CHECKING:
     from scob.inference.decoding import Picture
+
+NameImages = Callable[[Sequence[str], Progress | None], Iterator[Prediction]]
+BATCHES = 32  # of each process, before they put their predictions together
 
 
 def predict_images(
@@ -61,32 +65,50 @@ def predict(
 ) -> dict[str, int]:
     """`scob predict`: name what is in files, folders and patterns, and write it to `out` (stdout without one).
 
-    The word '-' among `images` reads a list of files from stdin. Under `accelerate launch` every process takes its
-    share and the first one writes. Returns counts.
+    The word '-' among `images` reads a list of files from stdin. Under `accelerate launch` or `torchrun` every process
+    takes its share and the first one writes. Returns counts.
     """
+    we = launch()
+    if we.count > 1:
+        from scob.parallel import start
+
+        start("cpu" if find_model(model).is_onnx else running.device)
     files = find_images(images, sys.stdin)
     scorer = load_model(model, running.device)
-    rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    own_share = [files.paths[i] for i in share_of(len(files.paths), rank, processes)]
-    predictions = predict_images(scorer, own_share, naming, running.batch, include_scores, running.progress)
-    if processes > 1:
-        predictions = _gathered(predictions, running.device)
-        if rank:
-            return {"images": 0, "broken": 0, "skipped": 0, "rank": rank}
+
+    def name_images(paths: Sequence[str], progress: Progress | None) -> Iterator[Prediction]:
+        return predict_images(scorer, paths, naming, running.batch, include_scores, progress)
+
+    if we.count == 1:
+        predictions = name_images(files.paths, running.progress)
+    else:
+        predictions = _together(name_images, files.paths, we, running)
+        if not we.first:
+            for _ in predictions:
+                pass
+            return {"images": 0, "broken": 0, "skipped": 0, "rank": we.rank}
     broken = 0
     with PredictionFile(out, format, scorer.classes, include_scores) as file:
         for prediction in predictions:
             file.add(prediction)
             broken += bool(prediction.error)
-    return {"images": file.count, "broken": broken, "skipped": files.skipped, "rank": rank}
+    return {"images": file.count, "broken": broken, "skipped": files.skipped, "rank": we.rank}
 
 
-def _gathered(own: Iterable[Prediction], device: str) -> Iterator[Prediction]:
-    """The predictions of all processes, in the order of the processes."""
-    from accelerate import PartialState
+def _together(
+    name_images: NameImages, paths: Sequence[str], we: Launch, running: InferenceOptions
+) -> Iterator[Prediction]:
+    """The predictions of all processes, in the order of the images.
+
+    They share one block of images after another, so that no process waits long for the others.
+    """
     from accelerate.utils import gather_object
 
-    state = PartialState(cpu=device == "cpu")
-    every: list[Prediction] = gather_object(list(own))
-    state.wait_for_everyone()
-    return iter(every)
+    block = BATCHES * running.batch * we.count
+    for begin in range(0, len(paths), block):
+        part = paths[begin : begin + block]
+        own = [part[i] for i in share_of(len(part), we.rank, we.count)]
+        every: list[Prediction] = gather_object(list(name_images(own, None)))
+        if running.progress is not None and we.first:
+            running.progress(begin + len(part), len(paths))
+        yield from every

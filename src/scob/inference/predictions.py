@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from scob.errors import UserError
-from scob.files import csv_text, sync_folder
+from scob.errors import UserError, printable
+from scob.files import csv_text, remove_dead_parts, sync_folder
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
@@ -149,11 +149,13 @@ class PredictionFile:
         assert self._beside is not None
         with self._failing():
             path.parent.mkdir(parents=True, exist_ok=True)
+            remove_dead_parts(path.parent)
             return self._beside.open("wb")
 
     def _write(self, text: str) -> None:
         with self._failing():
-            self._file.write(text.encode("utf-8", "surrogateescape"))
+            shown = printable(text) if self._beside is None and sys.stdout.isatty() else text
+            self._file.write(shown.encode("utf-8", "surrogateescape"))
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:

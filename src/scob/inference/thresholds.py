@@ -12,7 +12,7 @@ import numpy as np
 
 from scob.data.progress import Progress
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import remove_dead_parts, write_atomically
 from scob.inference.model import Scob
 from scob.inference.plots import calibration_curves, save_figure
 from scob.inference.scoring import Floats, score_split
@@ -135,6 +135,7 @@ def calibration_figures(folder: Path, scores: Floats, known: RunImages) -> tuple
 
 def store_thresholds(folder: Path, thresholds: tuple[float, ...]) -> None:
     """Store thresholds in a model folder."""
+    remove_dead_parts(folder)
     card = ModelCard.read(folder)
     card.thresholds = thresholds
     write_atomically(folder / "config.json", card.to_json())

@@ -124,12 +124,22 @@ def _backbone_class(config: Any) -> Any:
         ) from None
 
 
+def refuse_custom_code(name: str, error: Exception) -> None:
+    """If transformers refused to run Python code that came with a backbone, say so in our own words."""
+    if "custom code" in str(error):
+        raise UserError(
+            f"the backbone {name} comes with its own Python code, which Scob never runs: use a backbone that "
+            "transformers knows by itself, such as resnet, convnext, swin or dinov2"
+        ) from error
+
+
 def _from_folder(folder: Path) -> nn.Module:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
+        refuse_custom_code(str(folder), error)
         raise UserError(f"{folder} is not a transformers backbone folder (config.json): {first_line(error)}") from error
     cls = _backbone_class(config)
     try:
@@ -144,7 +154,7 @@ def _from_hub(name: str) -> nn.Module:
 
     offline = not _hub_is_reachable()
     try:
-        config = AutoConfig.from_pretrained(name, local_files_only=offline)
+        config = AutoConfig.from_pretrained(name, local_files_only=offline, trust_remote_code=False)
         cls = _backbone_class(config)
         body = cls.from_pretrained(
             name, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True, local_files_only=offline
@@ -152,6 +162,7 @@ def _from_hub(name: str) -> nn.Module:
     except UserError:
         raise
     except Exception as error:  # the hub client raises many kinds; each means that the backbone cannot be fetched
+        refuse_custom_code(name, error)
         raise UserError(
             f"the backbone {name!r} could not be fetched ({first_line(error)}); offline, put its "
             "config.json and model.safetensors into a folder and give that folder with --backbone FOLDER "

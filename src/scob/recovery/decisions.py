@@ -4,6 +4,7 @@ Each line of `decisions.jsonl` is flushed to disk. The latest line of an (image,
 pair undecided again.
 """
 
+import atexit
 import contextlib
 import csv
 import errno
@@ -17,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import SoftFileLock, Timeout
+
 from scob.errors import UserError
-from scob.files import csv_text, free_path, write_atomically
+from scob.files import csv_text, free_path, remove_dead_parts, unguarded, write_atomically
 from scob.recovery.suggestion import Pair, text
 
 DECISIONS, REVIEWED = "decisions.jsonl", "reviewed.csv"
@@ -57,6 +60,7 @@ class DecisionLog:
         self.latest: dict[Pair, Decision] = {}
         self._offset = self._row = self._inode = 0
         self._lock = threading.RLock()
+        self._alone: SoftFileLock | None = None
         self.refresh()
 
     def refresh(self) -> None:
@@ -82,7 +86,8 @@ class DecisionLog:
         with self._lock:
             try:
                 with self.path.open("a+b", buffering=0) as file:
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                    if self._alone is None:
+                        fcntl.flock(file, fcntl.LOCK_EX)
                     self._finish_last_line(file)
                     size = os.fstat(file.fileno()).st_size
                     try:
@@ -98,13 +103,29 @@ class DecisionLog:
                 raise UserError(f"cannot write {self.path}: {error.strerror or error}") from error
             self.refresh()
 
-    def check_writable(self) -> None:
-        """Fail now rather than at the first decision."""
+    def check_writable(self) -> str:
+        """Fail now rather than at the first decision. Returns a sentence for the user, or ''.
+
+        On a file system without locks (some network shares) only one process may write: this one, from now on.
+        """
         try:
-            with self.path.open("ab"):
-                pass
+            with self.path.open("ab") as file:
+                if has_locks(file.fileno()):
+                    return ""
         except OSError as error:
             raise UserError(f"cannot write {self.path}: {error.strerror or error}") from error
+        marker = self.path.with_name(f".{self.path.name}.writer")
+        alone = SoftFileLock(marker)
+        try:
+            alone.acquire(timeout=0)
+        except (Timeout, OSError) as error:
+            raise UserError(
+                f"another review is writing to {self.path.parent}, and this file system has no locks, so there can be "
+                f"only one: stop it, or, if it is no longer running, remove {marker}"
+            ) from error
+        self._alone = alone
+        atexit.register(alone.release, force=True)
+        return "This file system has no locks: until this review ends, no other can write to the same folder."
 
     def state(self) -> dict[Pair, str]:
         """The decision about every pair that has one."""
@@ -162,6 +183,18 @@ class DecisionLog:
             os.ftruncate(file.fileno(), size - len(last))
 
 
+def has_locks(handle: int) -> bool:
+    """Whether the file system of an open file has locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    except BlockingIOError:  # another process has it
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def _is_json(line: bytes) -> bool:
     try:
         json.loads(line)
@@ -178,6 +211,7 @@ def decisions_in(folder: Path) -> dict[Pair, str]:
 def write_reviewed(log: DecisionLog) -> Path:
     """Write `reviewed.csv` (image, label, state: +1 accepted, -1 rejected) for `scob recover --import`."""
     set_aside(log)
+    remove_dead_parts(log.path.parent)
     path = log.path.with_name(REVIEWED)
     write_atomically(path, reviewed_table(log.state()))
     return path
@@ -209,7 +243,7 @@ def _rows(raw: bytes) -> set[tuple[str, ...]]:
     """The rows of a table, unchecked; empty lines do not count."""
     lines = csv.reader(io.StringIO(raw.decode("utf-8-sig", "surrogateescape"), newline=""))
     try:
-        return {tuple(cells) for cells in lines if cells}
+        return {tuple(unguarded(cell) for cell in cells) for cells in lines if cells}
     except csv.Error:
         return {("not a table",)}
 

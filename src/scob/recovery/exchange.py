@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from scob.recovery.suggestion import Suggestion
 
 Files = Mapping[str, str]  # the file of each image
 Sizes = Mapping[str, tuple[int, int]]  # the height and width of each image
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FORMATS = ("csv", "coco", "labelstudio", "fiftyone", "cleanlab")
 
 
@@ -174,13 +176,19 @@ def as_label_studio(suggestions: Sequence[Suggestion], files: Files, sizes: Size
 
 def label_studio_config(classes: Sequence[str]) -> str:
     """The labelling interface for these tasks."""
-    labels = "".join(f"    <Label value={quoteattr(name)}/>\n" for name in classes)
-    choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in classes)
+    names = [quoteattr(xml_text(name)) for name in classes]
+    labels = "".join(f"    <Label value={name}/>\n" for name in names)
+    choices = "".join(f"    <Choice value={name}/>\n" for name in names)
     return (
         '<View>\n  <Image name="image" value="$image"/>\n'
         f'  <Choices name="present" toName="image" choice="multiple">\n{choices}  </Choices>\n'
         f'  <RectangleLabels name="where" toName="image">\n{labels}  </RectangleLabels>\n</View>\n'
     )
+
+
+def xml_text(text: str) -> str:
+    """The text with U+FFFD for every character that XML 1.0 does not allow."""
+    return NOT_XML.sub("\ufffd", text)
 
 
 def as_fiftyone(

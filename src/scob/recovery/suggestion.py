@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import remove_dead_parts, write_atomically
 
 if TYPE_CHECKING:
     from scob.inference.regions import Box
@@ -87,7 +87,7 @@ class Suggestion:
             estimate=None if row.get("estimate") is None else _share(row["estimate"], "estimate"),
             mask=mask,
             boxes=None if boxes is None else tuple(_box(box) for box in boxes),
-            nearest=tuple((text(n["image"], "nearest"), float(n.get("score") or 0)) for n in row.get("nearest") or ()),
+            nearest=tuple(_neighbour(given) for given in row.get("nearest") or ()),
             observed=tuple(text(name, "observed") for name in row.get("observed") or ()),
         )
 
@@ -126,6 +126,7 @@ def write_queue(folder: Path, suggestions: Sequence[Suggestion], files: Mapping[
     relative = {image: os.path.relpath(path, root) for image, path in files.items()}
     if root is not None and Path(root).is_relative_to(folder.absolute()):
         root = os.path.relpath(root, folder.absolute())  # pictures that we saved: the folder may be moved with them
+    remove_dead_parts(folder)
     lines = "".join(json.dumps(s.to_json()) + "\n" for s in suggestions)
     write_atomically(folder / IMAGES, json.dumps({"root": root, "files": relative}, indent=1) + "\n")
     write_atomically(folder / SUGGESTIONS, lines)
@@ -143,7 +144,7 @@ def read_queue(folder: Path) -> Queue:
             continue
         try:
             suggestion = Suggestion.from_json(json.loads(line))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise UserError(f"{path}, line {number} is not a suggestion: {what}; run scob recover again") from None
         pair = (suggestion.image, suggestion.label)
@@ -173,6 +174,13 @@ def _share(value: Any, name: str) -> float:
     return min(1.0, max(0.0, float(value)))
 
 
+def _neighbour(given: Any) -> tuple[str, float]:
+    score = float(given.get("score") or 0)
+    if not math.isfinite(score):
+        raise ValueError(f"the score of a nearest image is {score}, not a number")
+    return text(given["image"], "nearest"), score
+
+
 def _box(value: Any) -> "Box":
     if not (isinstance(value, list) and len(value) == 4):
         raise ValueError("'box' is not [x0, y0, x1, y1]")
@@ -197,16 +205,16 @@ def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise TypeError("'files' is not a map from image to path")
         base = folder / root if root else folder
-        files = {image: base / name for image, name in names.items() if _stays_inside(name)}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        files = {image: base / name for image, name in names.items() if _stays_inside(name, base)}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} does not map images to files: {error}; run scob recover again") from None
     return files, raw
 
 
-def _stays_inside(name: str) -> bool:
-    """Whether a path is absolute, or relative and not above its root."""
-    plain = Path(os.path.normpath(name))
-    return "\0" not in name and (plain.is_absolute() or plain.parts[:1] != (os.pardir,))
+def _stays_inside(name: str, root: Path) -> bool:
+    """Whether a path, absolute or relative to its root, is below that root."""
+    plain, top = Path(os.path.normpath(root / name)), Path(os.path.normpath(root))
+    return "\0" not in name and plain.is_relative_to(top)
 
 
 def _read(path: Path) -> bytes:

@@ -22,6 +22,12 @@ class Average:
         if self.decay:
             follow(self.averages, self.live, min(self.decay, (1 + step) / (10 + step)))
 
+    def adopt(self) -> None:
+        """Give the network the averaged weights for good."""
+        if self.decay:
+            with torch.no_grad():
+                torch._foreach_copy_(self.live, self.averages)
+
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
         """Inside this context the network has the averaged weights."""

@@ -1,5 +1,6 @@
 """The label estimator's final estimates for every training image: one small file in the run folder."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +14,17 @@ from scob.errors import UserError
 from scob.files import write_atomically
 
 FILE = "estimates.safetensors"
+FORMAT = "scob-estimates-2"
+UNSEALED = "scob-estimates-1"  # an earlier version, without a digest
 
 
 def save_estimates(folder: Path, images: Sequence[str], classes: Sequence[str], values: NDArray[np.float32]) -> None:
     """Write estimates (N, L) in [0, 1] to a run folder."""
     names = np.frombuffer(json.dumps(list(images)).encode(), dtype=np.uint8)
-    metadata = {"format": "scob-estimates-1", "classes": json.dumps(list(classes))}
-    tensors = {"estimates": np.ascontiguousarray(values, dtype=np.float16), "images": names}
-    write_atomically(folder / FILE, save(tensors, metadata=metadata))
+    small = np.ascontiguousarray(values, dtype=np.float16)
+    metadata = {"format": FORMAT, "classes": json.dumps(list(classes))}
+    metadata["digest"] = _digest(small, names, metadata["classes"])
+    write_atomically(folder / FILE, save({"estimates": small, "images": names}, metadata=metadata))
 
 
 def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32] | None:
@@ -30,10 +34,15 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
         return None
     try:
         with safe_open(path, framework="numpy") as file:
-            stored: list[str] = json.loads(file.get_tensor("images").tobytes())
-            values: NDArray[np.float16] = file.get_tensor("estimates")
-            known = json.loads((file.metadata() or {})["classes"])
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
+            names, values = file.get_tensor("images"), file.get_tensor("estimates")
+            metadata = file.metadata() or {}
+        if metadata["format"] not in (FORMAT, UNSEALED):
+            raise ValueError(f"its format is {metadata['format']!r}")
+        if metadata["format"] == FORMAT and metadata["digest"] != _digest(values, names, metadata["classes"]):
+            raise ValueError("its contents do not match its digest")
+        stored: list[str] = json.loads(names.tobytes())
+        known = json.loads(metadata["classes"])
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
         raise UserError(f"{path} is damaged: {error}; remove it to rank suggestions by the scores alone") from error
     if list(known) != list(classes) or values.shape != (len(stored), len(known)):
         raise UserError(f"{path} has different classes from the run: remove it to rank suggestions by the scores alone")
@@ -42,3 +51,11 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
     estimates = np.full((len(rows), len(known)), np.nan, dtype=np.float32)
     estimates[rows >= 0] = values[rows[rows >= 0]]
     return estimates
+
+
+def _digest(values: NDArray[np.float16], names: NDArray[np.uint8], classes: str) -> str:
+    """SHA-256 over estimates, images and classes."""
+    total = hashlib.sha256(f"{values.dtype}|{values.shape}|{classes}|".encode())
+    total.update(np.ascontiguousarray(values).tobytes())
+    total.update(names.tobytes())
+    return total.hexdigest()

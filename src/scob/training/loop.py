@@ -11,23 +11,26 @@ from torch import Tensor
 
 from scob.algorithm.sampling import Batch, Rows, to_device
 from scob.draws import seed_key
+from scob.errors import UserError
 from scob.training.averaging import Average
-from scob.training.best_weights import load_best, remove_bests, save_best
+from scob.training.best_weights import read_best, remove_bests, save_best, trained_tensors
 from scob.training.build import Experiment
 from scob.training.checkpoint import (
     Checkpoint,
     Progress,
     best_epoch_of,
+    digest,
     list_checkpoints,
     pack,
     save_checkpoint,
     unpack,
 )
 from scob.training.divergence import check_finite
-from scob.training.events import EpochMeasured, Listener, StepLogged, silent
+from scob.training.events import EpochMeasured, Listener, Note, StepLogged, silent
 from scob.training.graphs import GraphedStep
 from scob.training.out_of_memory import suggest_batch_size
 from scob.training.results import measure
+from scob.training.resume import check_frozen, origin_of
 from scob.training.run_folder import RunFolder
 from scob.training.stopping import Interrupted, StopRequest
 
@@ -44,6 +47,7 @@ class Training:
         self.stop = stop or StopRequest()
         self.average = Average(experiment.network, experiment.config.train.ema)
         self.progress = Progress()
+        self.origin = origin_of(experiment)
         self.sums: dict[str, Tensor] = {}
         self.last_log: float | None = None
         self.graphed = graphed_step(experiment)
@@ -67,18 +71,32 @@ class Training:
         e = self.experiment
         with e.processes.together():
             if e.processes.first:
-                self.progress.log = self.run.sync_log()
+                self.progress.log, self.progress.log_digest = self.run.sync_log()
                 state = pack(e.method, e.optimiser, self.average, self.sums)
-                save_checkpoint(self.run.checkpoints, state, self.progress)
+                save_checkpoint(self.run.checkpoints, state, self.progress, self.origin)
                 self._remove_bests()
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
         e = self.experiment
+        check_frozen(checkpoint, self.origin, e.config)
         self.sums = unpack(checkpoint.tensors, e.method, e.optimiser, self.average)
         self.progress = checkpoint.progress
-        if e.processes.first:
-            self.run.cut_log(self.progress.log)
+        if self.progress.best_epoch is not None:
+            self._read_best("the best of the epochs that follow is chosen, or the last one if none follow")
+        if e.processes.first and (lost := self.run.cut_log(self.progress)):
+            self.listen(Note(lost))
+
+    def _read_best(self, instead: str) -> dict[str, Tensor] | None:
+        """The best epoch's weights. If they are lost, say so and forget that epoch: the others can still be chosen."""
+        p = self.progress
+        assert p.best_epoch is not None
+        try:
+            return read_best(self.run.path, p.best_epoch, p.best_digest)
+        except UserError as error:
+            self.listen(Note(f"the weights of epoch {p.best_epoch + 1}, the best so far, are lost: {error}; {instead}"))
+            p.best = p.best_epoch = p.best_digest = None
+            return None
 
     def check_finite(self, batch: Batch | None = None) -> None:
         """Stop at once on a loss that is not a number."""
@@ -211,6 +229,7 @@ class Training:
                 value, best = measured.get(key), self.progress.best
                 if value is None or best is None or value > best:
                     self.progress.best, self.progress.best_epoch = value, epoch
+                    self.progress.best_digest = digest(trained_tensors(self.experiment.network))
                     if self.experiment.processes.first:
                         save_best(self.run.path, epoch, self.experiment.network)
                         self._remove_bests()
@@ -234,10 +253,16 @@ class Training:
             raise Interrupted(128 + self.stop.number)
 
     def use_best(self) -> None:
-        """Put the chosen epoch's weights into the network."""
+        """Put the chosen epoch's weights into the network: the last epoch's if those of the best are lost."""
         self.experiment.processes.wait()
-        assert self.progress.best_epoch is not None
-        load_best(self.run.path, self.progress.best_epoch, self.experiment.network)
+        best = (
+            self._read_best("the model has those of the last epoch") if self.progress.best_epoch is not None else None
+        )
+        if best is not None:
+            self.experiment.network.load_state_dict(best, strict=False)
+        else:
+            self.progress.best_epoch = self.progress.epoch - 1
+            self.average.adopt()
 
 
 def graphed_step(experiment: Experiment) -> GraphedStep | None:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 
 from scob.config import ModelSettings
 from scob.errors import UserError
-from scob.files import fingerprint, write_atomically
+from scob.files import fingerprint, open_sealed, sealed, write_atomically
 from scob.model.backbone import Backbone
 from scob.model.load_backbone import backbone_from_config
 from scob.model.network import Network, build_network
@@ -41,7 +41,7 @@ class ModelCard:
     weights: str = ""  # SHA-256 of model.safetensors
 
     def to_json(self) -> str:
-        return json.dumps({"format": FORMAT, **self.__dict__}, indent=1, ensure_ascii=False)
+        return json.dumps(sealed({"format": FORMAT, **self.__dict__}), indent=1, ensure_ascii=False)
 
     @staticmethod
     def read(folder: Path) -> "ModelCard":
@@ -53,12 +53,14 @@ class ModelCard:
             raise UserError(f"{folder} is not a model folder: it has no config.json") from None
         except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{file} cannot be read: {error}") from error
-        if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise UserError(
                 f"{folder} contains a model of another version of Scob (expected {FORMAT}): train or convert it again"
             )
         try:
-            card = ModelCard(**stored)
+            content = open_sealed(stored)
+            del content["format"]
+            card = ModelCard(**content)
             card.classes = tuple(str(c) for c in card.classes)
             card.mean, card.std = tuple(map(float, card.mean)), tuple(map(float, card.std))
             card.thresholds = tuple(map(float, card.thresholds))
@@ -68,7 +70,7 @@ class ModelCard:
             sane = sane and len(card.thresholds) == len(card.classes) and 0 < len(card.classes) <= 1_000_000
             if not sane:
                 raise ValueError("sizes do not fit together")
-        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise UserError(f"{file} is damaged: {error}") from error
         return card
 
@@ -114,12 +116,9 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
     """The network of a model folder, ready to predict. It needs nothing but the folder."""
     folder = Path(folder)
     card = ModelCard.read(folder)
+    check_weights(folder, card)
     try:
-        if card.weights and fingerprint(folder / "model.safetensors") != card.weights:
-            raise ValueError("it is not what config.json describes; copy it again, or --resume its run")
         weights = load_file(folder / "model.safetensors")
-    except FileNotFoundError:
-        raise UserError(f"{folder} has no model.safetensors: copy it again, or --resume its run") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{folder / 'model.safetensors'} is damaged: {error}") from error
     try:
@@ -138,6 +137,19 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
             f"{folder}: the weights do not match config.json: {str(error).splitlines()[-1].strip()}"
         ) from error
     return network.to(device).eval(), card
+
+
+def check_weights(folder: Path, card: ModelCard) -> None:
+    """Refuse weights that are missing, or are not those that the card names. Very old cards name none."""
+    path = folder / "model.safetensors"
+    try:
+        code = fingerprint(path)
+    except FileNotFoundError:
+        raise UserError(f"{folder} has no model.safetensors: copy it again, or --resume its run") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
+    if card.weights and code != card.weights:
+        raise UserError(f"{path} is damaged: it is not what config.json describes; copy it again, or --resume its run")
 
 
 def check_sizes(card: ModelCard, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -1,6 +1,5 @@
 """What a run measures after each epoch, and what it writes at its end: model, estimates, summary."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.config import TrainSettings
-from scob.files import write_atomically
 from scob.labels import ABSENT, PRESENT
 from scob.model.load_backbone import backbone_config
 from scob.training.build import Experiment
@@ -78,7 +76,7 @@ def write_results(
             if estimates is not None:
                 save_estimates(run.path, e.data.observed.images, e.data.observed.classes, estimates.cpu().numpy())
             write_model(run.model, e.network, model_card(e, summary))
-            write_atomically(run.summary_file, json.dumps(summary, indent=1))
+            run.write_summary(summary)
     return summary
 
 

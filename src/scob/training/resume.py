@@ -3,12 +3,17 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from scob import methods
-from scob.config import Config, merge, parse_overrides, resolve, result_neutral_keys
+from scob.config import Config, dump, merge, parse_overrides, parse_yaml, resolve, result_neutral_keys
 from scob.errors import UserError
 from scob.files import whole_number
 from scob.labels import Labels
-from scob.training.run_folder import RunFolder
+from scob.training.build import Experiment
+from scob.training.checkpoint import Checkpoint, Judge, Origin, digest
+from scob.training.run_folder import RunFolder, stored_config
 
 
 def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
@@ -47,6 +52,43 @@ def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
         raise UserError(
             f"the images or labels of {config.data.source} are no longer those the run in {run.path} began with: "
             "put them back, or start a new run"
+        )
+
+
+def origin_of(experiment: Experiment) -> Origin:
+    """What the checkpoints of an experiment say about the run they are of. Call it before anything is trained."""
+    e, backbone = experiment, experiment.inputs.backbone
+    frozen: dict[str, Tensor] = {name: p for name, p in backbone.named_parameters() if not p.requires_grad}
+    if backbone.frozen:
+        frozen |= dict(backbone.named_buffers())
+    frozen |= {"mean": torch.tensor(e.inputs.mean), "std": torch.tensor(e.inputs.std)}
+    return Origin(dump(e.config), e.data.drawn.fingerprint, digest(frozen))
+
+
+def judge_of(config: Config, observed: Labels) -> Judge:
+    """What objects to checkpoints of other runs: other settings (except for fewer epochs), or other labels."""
+    config = methods.class_for(config).adjust(config)
+
+    def judge(checkpoint: Checkpoint) -> str:
+        if checkpoint.origin is None:
+            return ""
+        before = stored_config(parse_yaml(checkpoint.origin.settings), "the settings in the checkpoint")
+        changed = [c for c in differences(before, config) if not c.startswith("train.epochs:")]
+        if before.train.epochs > config.train.epochs:
+            changed.append(f"train.epochs: {before.train.epochs} -> {config.train.epochs}")
+        if changed:
+            return f"was written with different settings ({'; '.join(changed)})"
+        return "" if checkpoint.origin.labels == observed.fingerprint else "was written with different labels"
+
+    return judge
+
+
+def check_frozen(checkpoint: Checkpoint, origin: Origin, config: Config) -> None:
+    """Refuse to continue on a backbone that has changed: its frozen weights are not in the checkpoint."""
+    if checkpoint.origin is not None and checkpoint.origin.frozen != origin.frozen:
+        raise UserError(
+            f"the backbone {config.model.backbone} is no longer the one this run began with (its weights, or the mean "
+            "and deviation in its preprocessor_config.json, differ): put it back, or start a new run"
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from scob.errors import UserError
-from scob.parallel import OtherProcessFailed, Processes
+from scob.parallel import OtherProcessFailed, Processes, is_broken_connection, lost_peer
 
 LOST = ".process-lost"
 
@@ -63,19 +63,13 @@ def watching_peers(processes: Processes, folder: Path, stop: StopRequest) -> Ite
     try:
         yield
     except RuntimeError as error:
-        if processes.count == 1 or not _is_broken_connection(error):
+        if processes.count == 1 or not is_broken_connection(error):
             raise
         with contextlib.suppress(FileExistsError):
             (folder / LOST).touch(exist_ok=False)
             stop.reporting = True
             raise PeerLost(
-                f"one of the {processes.count} processes of this run died or stopped answering, so all of them stop; "
-                f"the last checkpoint is kept: continue, with any number of processes, with --resume {folder}"
+                f"{lost_peer(processes.count)}; the last checkpoint is kept: continue, with any number of processes, "
+                f"with --resume {folder}"
             ) from error
         raise OtherProcessFailed from None
-
-
-def _is_broken_connection(error: RuntimeError) -> bool:
-    """torch reports a lost peer as a plain RuntimeError (gloo) or a DistError; only the message gives it away."""
-    words = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out", "socket", "peer")
-    return type(error).__name__.startswith("Dist") or any(word in str(error).lower() for word in words)

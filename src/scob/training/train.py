@@ -4,19 +4,22 @@ import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scob.config import Config
 from scob.data.images import cause
+from scob.errors import UserError
 from scob.parallel import Processes, start
 from scob.training.build import Experiment, build
-from scob.training.checkpoint import Checkpoint, latest_checkpoint
+from scob.training.checkpoint import Checkpoint, Progress, latest_checkpoint, set_aside
 from scob.training.continuation import initialise
 from scob.training.events import CheckpointDamaged, Listener, Note, Started, silent
 from scob.training.finished_run import FinishedRun
 from scob.training.inputs import Inputs
 from scob.training.loop import Training
+from scob.training.model_folder import ModelCard, check_weights
 from scob.training.results import write_results
-from scob.training.resume import check_same
+from scob.training.resume import check_same, judge_of
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.run_splits import as_it_began
@@ -59,8 +62,10 @@ def train(
                 (run.path / LOST).unlink(missing_ok=True)
                 if not resume:
                     run.check_free()
-        if resume and run.finished and run.summary()["epochs"] == config.train.epochs:
-            return FinishedRun(run, config, run.summary())
+                    if left := set_aside(run.checkpoints):
+                        listen(Note(f"{left} checkpoints of an earlier run were in {run.checkpoints}: renamed"))
+        if resume and (ended := summary_of_whole_run(run, config.train.epochs, listen)) is not None:
+            return FinishedRun(run, config, ended)
         data = shared.data or read_data(config, listen, run if resume and run.config_file.exists() else None)
         if data.evaluate is None:
             listen(Note(nothing_reported(data, config)))
@@ -68,7 +73,7 @@ def train(
         starts_from = init if not resume else None
         if starts_from is None:
             write_or_check_settings(run, config, data, processes, resume)
-        checkpoint = latest_checkpoint(run.checkpoints) if resume else None
+        checkpoint = latest_checkpoint(run.checkpoints, judge_of(config, data.drawn)) if resume else None
         tensors = checkpoint.tensors if checkpoint is not None else None
         experiment = build(config, data, processes, tensors, run.path, listen, shared.inputs)
         if shared.inputs is None:
@@ -83,6 +88,19 @@ def train(
             write_or_check_settings(run, config, data, processes, resume)
         listen(Started(training.progress.step, experiment.plan.steps * experiment.config.train.epochs))
         return train_to_end(training, experiment, run)
+
+
+def summary_of_whole_run(run: RunFolder, epochs: int, listen: Listener) -> dict[str, Any] | None:
+    """The summary of a run that has trained that many epochs; None if it has not ended, or its results are damaged."""
+    if not run.finished:
+        return None
+    try:
+        summary = run.summary()
+        check_weights(run.model, ModelCard.read(run.model))
+    except UserError as error:
+        listen(Note(f"the results of this run are written again from its last checkpoint: {error}"))
+        return None
+    return summary if summary.get("epochs") == epochs else None
 
 
 def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data:
@@ -128,9 +146,13 @@ def restore_or_start(training: Training, checkpoint: Checkpoint | None, listen: 
     if checkpoint is not None:
         for complaint in checkpoint.complaints:
             listen(CheckpointDamaged(complaint))
+        if checkpoint.origin is None:
+            listen(
+                Note("the checkpoint is of an earlier version, so only its weights can be checked, not its progress")
+            )
         training.restore(checkpoint)
     elif training.experiment.processes.first:
-        training.run.cut_log(0)
+        training.run.cut_log(Progress())
 
 
 def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> FinishedRun:

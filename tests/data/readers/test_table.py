@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scob.data.describe import describe
 from scob.data.readers import infer_format, open_split, splits_of
 from scob.data.readers.table import read, splits
 from scob.data.split import ReadOptions
@@ -218,3 +219,22 @@ def test_a_folder_without_a_table_is_refused_whoever_asks(tmp_path: Path) -> Non
     for ask in (lambda: splits(tmp_path), lambda: read(tmp_path, None, ReadOptions())):
         with pytest.raises(UserError, match="there is no table in"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("deep.jsonl", '{"image": "a.png", "labels": ' + "[" * 100_000 + "]" * 100_000 + "}", "this is not JSON"),
+        ("nul.csv", "image,label\na.png,x\0y\n", "it contains a NUL character"),
+        ("nul.jsonl", '{"image": "a.png", "labels": ["x\\u0000y"]}', "is not a label"),
+        ("empty.csv", "", "is empty"),
+        ("blank.csv", "\n \n", "is empty"),
+        ("header.csv", "image,label\n", "has no rows"),
+    ],
+)
+def test_a_table_without_a_usable_row_says_why(tmp_path: Path, name: str, content: str, reason: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=reason):
+        read(tmp_path / name, None, ReadOptions())
+    with pytest.raises(UserError, match=reason):
+        describe(str(tmp_path / name), format="table")

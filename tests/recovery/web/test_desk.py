@@ -1,5 +1,8 @@
 """Taking decisions: the latest one counts, in whichever order they arrive."""
 
+import json
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,33 @@ def test_a_log_that_was_replaced_by_one_of_the_same_length_is_noticed(run_folder
         (folder / "other").rename(folder / decisions.DECISIONS)
         desk.write()
         assert (folder / decisions.REVIEWED).read_text().endswith(f"meadow-00.png,ball,{sign}\n")
+
+
+def test_a_clock_that_was_ahead_freezes_nothing(run_folder: Path) -> None:
+    """A line of another session says that it was made tomorrow: decisions made now still count."""
+    folder = recovered_folder(run_folder)
+    queue, log = read_queue(folder), DecisionLog(folder)
+    pair = queue.suggestions[0].image, queue.suggestions[0].label
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    log.append(Decision(*pair, "accept", tomorrow, "two"))
+    desk = Desk(queue, log)
+    time.sleep(0.05)
+    sent = json.dumps({"image": pair[0], "class": pair[1], "decision": "reject", "session": "one", "age": 0.01})
+    assert desk.decide(sent.encode())["applied"]
+    assert log.state()[pair] == "reject"
+
+
+def test_a_clock_that_jumps_back_freezes_nothing(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = recovered_folder(run_folder)
+    queue = read_queue(folder)
+    desk = Desk(queue, DecisionLog(folder))
+    sent = {"image": queue.suggestions[0].image, "class": queue.suggestions[0].label}
+    assert desk.decide(json.dumps({**sent, "decision": "accept", "session": "one"}).encode())["applied"]
+
+    class Yesterday(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            return datetime.now(UTC) - timedelta(days=1)
+
+    monkeypatch.setattr("scob.recovery.web.desk.datetime", Yesterday)
+    assert desk.decide(json.dumps({**sent, "decision": "reject", "session": "two"}).encode())["applied"]

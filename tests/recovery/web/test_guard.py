@@ -37,6 +37,10 @@ def test_decisions_are_only_posted(client: TestClient) -> None:
         {"Host": "127.0.0.1.evil.example:8642"},
         {"Host": ""},
         {"Host": "["},
+        {"Host": "user@localhost"},
+        {"Host": "localhost:80/path"},
+        {"Host": "localhost:port"},
+        {"Host": "evil.example#@localhost"},
     ],
 )
 def test_other_sites_cannot_decide(client: TestClient, run_folder: Path, headers: dict[str, str]) -> None:

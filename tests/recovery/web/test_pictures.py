@@ -111,3 +111,15 @@ def test_a_file_that_is_no_image_is_not_sent(tmp_path: Path) -> None:
     for name in ("a.png", "torn.png", "missing.png", "."):
         with pytest.raises(UserError):
             picture(tmp_path / name, 600)
+
+
+def test_a_picture_over_the_pixel_limit_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    Image.new("1", (13_000, 13_000)).save(tmp_path / "vast.png")
+    with pytest.raises(UserError, match="million pixels"):
+        picture(tmp_path / "vast.png", 192)
+
+
+@pytest.mark.parametrize("mask", [{"size": [1e999, 4], "counts": []}, {"size": [2, 2], "counts": [1e999]}])
+def test_infinities_in_a_mask_are_a_sentence(mask: dict[str, object]) -> None:
+    with pytest.raises(UserError, match="mask is damaged"):
+        decode_mask(mask)

@@ -117,3 +117,24 @@ def test_other_addresses_need_a_token() -> None:
     for poor in ("", "short", "ümlaut-ümlaut-ümlaut", "line\nbreak-line-break"):
         with pytest.raises(UserError, match="at least 12"):
             check_address("127.0.0.1", poor)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("given", [["--token", TOKEN], [f"--token={TOKEN}"]])
+def test_the_token_is_not_in_the_list_of_processes(run_folder: Path, given: list[str]) -> None:
+    with ReviewProcess(run_folder, *given) as server:
+        assert TOKEN.encode() not in Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
+        assert httpx.get(f"{server.address}api/queue").status_code == 401
+        assert httpx.get(f"{server.address}api/queue", headers={"X-Scob-Token": TOKEN}).status_code == 200
+
+
+def test_a_client_that_disconnects_in_the_middle_prints_nothing(run_folder: Path) -> None:
+    with ReviewProcess(run_folder) as server:
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+                head = f"POST /api/decisions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+                raw.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 200\r\n\r\n{{".encode())
+                time.sleep(0.2)
+        assert httpx.post(f"{server.address}api/decisions", json=decision()).json()["applied"]
+        printed = server.stop()
+    assert "Traceback" not in printed and "ClientDisconnect" not in printed and "ERROR" not in printed, printed

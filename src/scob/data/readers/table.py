@@ -52,6 +52,8 @@ def splits(source: Path) -> tuple[str, ...]:
         names = [path.stem for path in tables]
     else:
         names = list(dict.fromkeys(row.split or UNSPLIT for row in read_rows(tables[0], tables[0].name, [], True)))
+        if not names:  # every row was skipped: read them again, to say why
+            list(read_rows(tables[0], tables[0].name, [], False))
     return tuple(sorted(names, key=lambda name: (name != "train", name)))
 
 

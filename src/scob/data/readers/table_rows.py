@@ -11,6 +11,7 @@ from typing import Any
 from scob.data.images import skip_or_raise
 from scob.data.readers.text_lists import read_text, unknown_class
 from scob.errors import UserError, nearest
+from scob.files import unguarded
 from scob.labels import ABSENT, PRESENT, UNKNOWN
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".jsonl": "", ".ndjson": ""}
@@ -51,7 +52,7 @@ def csv_rows(text: str, shown: str, delimiter: str = ",") -> Iterator[tuple[int,
             raise UserError(
                 f"{shown} row {lines_before + 1}: this is not CSV ({error}); are its quotes closed?"
             ) from None
-        yield lines_before + 1, cells
+        yield lines_before + 1, [unguarded(cell) for cell in cells]
         lines_before = rows.line_num
 
 
@@ -86,6 +87,9 @@ def _csv(text: str, shown: str, delimiter: str, fixed: tuple[str, ...] | None) -
         cells = [cell.strip() for cell in raw]
         where = f"{shown} row {number}"
         if not any(cells):
+            continue
+        if any("\0" in cell for cell in cells):
+            yield UserError(f"{where}: it contains a NUL character, which no name can contain")
             continue
         if not header:
             header = _header(cells, shown, fixed)
@@ -173,7 +177,7 @@ def _json_row(line: str, where: str) -> Row | UserError:
         pairs.append((entry["label"], entry.get("state", 1)))
     states: dict[str, int] = {}
     for label, raw in pairs:
-        if not isinstance(label, str) or not label.strip():
+        if not isinstance(label, str) or not label.strip() or "\0" in label:
             return UserError(f"{where}: {label!r} is not a label")
         state = state_of(str(raw))
         if state is None or isinstance(raw, bool):

@@ -22,7 +22,7 @@ from scob.data.progress import Progress
 from scob.data.readers import open_complete
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError, first_line
-from scob.files import sync_folder
+from scob.files import remove_dead_parts, sync_file, sync_folder
 from scob.inference.model import Scob
 from scob.inference.onnx.quantise import quantise, quiet
 from scob.inference.onnx.runtime import FORMAT, INPUT, OUTPUT, OnnxModel
@@ -153,6 +153,7 @@ def export(
         if labelled is not None:
             before, after = measure(scob, OnnxModel(plain, device="cpu"), labelled, comparison.progress)
             result = Exported(target, result.bytes, difference, int8, result.int8_difference, before, after)
+        sync_file(plain)
         plain.replace(target)
         sync_folder(target.parent)
     return result
@@ -252,6 +253,7 @@ def partial_file(target: Path) -> Iterator[Path]:
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        remove_dead_parts(target.parent)
         beside.touch()
         yield beside
     except OSError as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from scob.errors import UserError
 from scob.files import whole_number
@@ -113,10 +114,13 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise Refused(415, "send a decision as application/json")
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                raise Refused(413, "the request is too long for a decision")
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise Refused(413, "the request is too long for a decision")
+        except ClientDisconnect:  # nobody is left to answer
+            raise Refused(400, "the request was cut off") from None
         return as_json(await run_in_threadpool(desk.decide, body))
 
     @app.exception_handler(404)

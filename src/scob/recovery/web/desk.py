@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,6 +28,22 @@ class Desk:
         self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
         self.image_number = {image: i for i, image in enumerate(queue.images)}
         self.written: tuple[int, decisions.Decision | None] | None = None
+        self.made: dict[decisions.Decision, float] = {}  # when each decision was made, by this server's own stopwatch
+        self.sighted = 0
+        self.sight()
+
+    def sight(self) -> None:
+        """Note when decisions in the log were made: for those of other servers, not after they were first seen here.
+
+        The stopwatch never jumps. The time in the log is another clock's: it may have been ahead, so it counts only as
+        far as it says how long before now a decision was made.
+        """
+        if len(self.log.lines) < self.sighted:  # another log
+            self.made, self.sighted = {}, 0
+        now, clock = time.monotonic(), datetime.now(UTC)
+        for line in self.log.lines[self.sighted :]:
+            self.made.setdefault(line, now - max(0.0, (clock - _time(line.time)).total_seconds()))
+        self.sighted = len(self.log.lines)
 
     def overview(self) -> dict[str, Any]:
         """All suggestions in columns, small enough to send at once: the page does the filtering."""
@@ -85,16 +103,19 @@ class Desk:
         with self.log.held():
             latest = self.log.latest.get(pair)
             before = latest.decision if latest is not None and latest.decision != decisions.UNDO else None
-            made_at = datetime.now(UTC) - timedelta(seconds=age)
+            self.sight()
+            made = time.monotonic() - age
             late = latest is not None and (
-                latest.order > order if latest.session == session else _time(latest.time) > made_at
+                latest.order > order if latest.session == session else self.made.get(latest, -math.inf) > made
             )
             wanted = None if answer == decisions.UNDO else answer
             repeated = latest is not None and (latest.session, latest.order) == (session, order)
             # Decisions that change nothing are recorded too, for their order: an earlier one may still arrive.
             if not late and (wanted != before or (order and not repeated)):
-                stamp = made_at.isoformat(timespec="milliseconds")
-                self.log.append(decisions.Decision(*pair, answer, stamp, session, order))
+                stamp = (datetime.now(UTC) - timedelta(seconds=age)).isoformat(timespec="milliseconds")
+                line = decisions.Decision(*pair, answer, stamp, session, order)
+                self.made[line] = made
+                self.log.append(line)
             return {
                 "applied": not late,
                 "decision": before if late else wanted,
@@ -131,7 +152,7 @@ def _read_decision(body: bytes) -> tuple[Pair, str, str, int, float]:
 
 def _time(text: str) -> datetime:
     try:
-        time = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return datetime.min.replace(tzinfo=UTC)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -3,9 +3,9 @@
 import contextlib
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
@@ -15,6 +15,7 @@ from scob.recovery.web.desk import Refused
 from scob.recovery.web.server import is_loopback
 
 TAKES_DECISIONS = "/api/decisions"
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9._-]{1,253}))(?::[0-9]{1,5})?", re.ASCII)
 ASK_FOR_TOKEN = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Scob review</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/review.css">
 <main class="gate"><h1>Scob review</h1><form action="/" method="get"><label for="token">Token</label>
@@ -58,10 +59,11 @@ class Guard:
 
 def check_host(request: Request, bound: str) -> None:
     """Accept only this server's own host names, which blocks DNS rebinding."""
-    try:
-        name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    except ValueError:
-        name = ""
+    given = request.headers.getlist("host")
+    match = HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
+    if match is None:
+        raise Refused(403, "this server does not have that name")
+    name = match["address"] or match["name"]
     if is_loopback(name) or (name and name == bound):
         return
     if not is_loopback(bound):
@@ -76,10 +78,10 @@ def check_host(request: Request, bound: str) -> None:
 
 def check_origin(request: Request) -> None:
     """Pages of other sites may not decide (CSRF); programs other than browsers send no origin."""
-    origin = request.headers.get("origin")
+    origins = request.headers.getlist("origin")
     own = [f"{scheme}://{request.headers.get('host', '').lower()}" for scheme in ("http", "https")]
     site = request.headers.get("sec-fetch-site", "same-origin")
-    if site not in ("same-origin", "none") or (origin is not None and origin.lower() not in own):
+    if site not in ("same-origin", "none") or len(origins) > 1 or any(origin.lower() not in own for origin in origins):
         raise Refused(403, "decisions are accepted from the review page only")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter, ImageOps
 
+from scob.data.images import MAX_PIXELS
 from scob.errors import UserError
 
 FULL, THUMBNAIL = 1600, 192
@@ -30,6 +31,8 @@ def picture(path: Path, side: int) -> tuple[bytes, str]:
 def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str]:
     try:
         with Image.open(path) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise ValueError(f"it has more than {MAX_PIXELS // 1_000_000} million pixels")
             kind = image.format
             upright = image.getexif().get(0x0112, 1) == 1
             if upright and kind in ("PNG", "JPEG") and max(image.size) <= side:
@@ -62,7 +65,7 @@ def decode_mask(mask: Mapping[str, Any]) -> NDArray[np.bool_]:
         runs = _runs(counts.encode("ascii")) if isinstance(counts, str) else [int(run) for run in counts]
         if any(run < 0 for run in runs) or sum(runs) != height * width:
             raise ValueError(f"the runs do not fill {height} x {width}")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"a mask is damaged: {error}") from error
     values = np.arange(len(runs)) % 2 == 1
     return np.repeat(values, runs).reshape(width, height).T
