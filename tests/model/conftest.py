@@ -52,19 +52,31 @@ def tiny(kind: str) -> Any:
     )
 
 
-@pytest.fixture(scope="module", params=["convnext", "dinov2", "dinov3", "efficientnet-lite", "resnet", "swin", *TOWERS])
-def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def stored(kind: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A folder as `transformers` saves it, with nothing said about which stages to tap."""
     from transformers import AutoModel
     from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING
 
     torch.manual_seed(0)
-    config, folder = tiny(request.param), tmp_path_factory.mktemp(request.param)
-    if request.param in TOWERS:
-        AutoModel.from_config(config).save_pretrained(folder)
-    else:
-        MODEL_FOR_BACKBONE_MAPPING[type(config)](config).save_pretrained(folder)
-    return request.param, folder
+    config, folder = tiny(kind), tmp_path_factory.mktemp(kind)
+    model = AutoModel.from_config(config) if kind in TOWERS else MODEL_FOR_BACKBONE_MAPPING[type(config)](config)
+    model.save_pretrained(folder)
+    return kind, folder
+
+
+FAMILIES = ["convnext", "dinov2", "dinov3", "efficientnet-lite", "resnet", "swin", *TOWERS]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A backbone of each family: its name and its folder."""
+    return stored(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=TOWERS)
+def tower(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A model without a backbone class: its name and its folder."""
+    return stored(request.param, tmp_path_factory)
 
 
 @pytest.fixture

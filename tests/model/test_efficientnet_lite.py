@@ -32,7 +32,7 @@ def lite() -> EfficientNetLite:
 
 
 def convolved(x: Tensor, part: ConvNorm, rectify: bool = True) -> Tensor:
-    """A convolution as TensorFlow defines it (SAME: out = ceil(in / stride)), then BatchNorm with eps 0.001 and ReLU6."""
+    """A convolution as TensorFlow defines it (SAME), then BatchNorm with eps 0.001 and ReLU6."""
     side, stride, weight = x.shape[-1], part.stride, part.convolution.weight
     kernel, outputs = weight.shape[-1], -(-side // stride)
     total = max((outputs - 1) * stride + kernel - side, 0)

@@ -1,11 +1,8 @@
 """The embedded ImageNet backbone: small, loadable offline, and with the weights that were measured."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors import safe_open
 
 from scob.model.backbone import Backbone
@@ -13,7 +10,7 @@ from scob.model.embedded import backbone_path
 from scob.model.load_backbone import load_backbone
 from scob.model.preprocessing import preprocessing
 
-STORED = [0, 0, 0, 0]
+STORED = [4.572226, 0.316564, 5.48846, 0.926816]
 FOLDER = backbone_path("photographs")
 
 
@@ -50,28 +47,3 @@ def test_its_features_are_those_that_were_measured(backbone: Backbone) -> None:
     third, fourth = backbone(picture)
     sums = [float(m.abs().mean()) for m in (third, fourth)] + [float(third[0, :, 2, 3].std()), float(fourth.std())]
     np.testing.assert_allclose(sums, STORED, rtol=2e-3)
-
-
-def test_photographs_of_a_thing_are_closer_to_each_other(backbone: Backbone) -> None:
-    """On real photographs, if they are here: the nearest other image by stage 4 shows the same class far above chance."""
-    voc = next((path for path in (Path("data/VOC2007"), Path("../shared/data/VOC2007")) if path.is_dir()), None)
-    if voc is None:
-        pytest.skip("VOC 2007 is not in data/VOC2007")
-    from scob.data.readers import read_split
-    from scob.data.split import ReadOptions
-
-    split = read_split(str(voc), "val", ReadOptions())
-    single = (split.labels.values == 1).sum(1) == 1
-    names = ("aeroplane", "bird", "bus", "cat", "train", "sheep")
-    rows, classes = [], []
-    for name in names:
-        chosen = np.flatnonzero(single & (split.labels.values[:, split.labels.classes.index(name)] == 1))[:5]
-        rows += list(chosen)
-        classes += [name] * len(chosen)
-    mean, std = (torch.tensor(numbers).view(1, 3, 1, 1) for numbers in preprocessing("photographs"))
-    pixels = torch.from_numpy(np.stack([split.images.load(int(row), 160) for row in rows])).permute(0, 3, 1, 2)
-    with torch.inference_mode():
-        features = F.normalize(backbone((pixels / 255 - mean) / std)[1].mean((2, 3)))
-    nearest = (features @ features.T).fill_diagonal_(-1).argmax(1)
-    right = np.mean([classes[row] == classes[int(other)] for row, other in enumerate(nearest)])
-    assert right > 0.6

@@ -1,5 +1,6 @@
 """CLIP, SigLIP, SigLIP 2 and ViT as two maps."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from scob.errors import UserError
 from scob.model.load_backbone import backbone_config, load_backbone, save_backbone
-from scob.model.vision_towers import KINDS, patches, two_layers
-
-
-@pytest.fixture
-def tower(family: tuple[str, Path]) -> tuple[str, Path]:
-    if family[0] not in KINDS:
-        pytest.skip("this family has a backbone class of its own")
-    return family
+from scob.model.vision_towers import patches, two_layers
 
 
 def test_the_maps_are_the_cells_of_two_layers(tower: tuple[str, Path]) -> None:
@@ -57,9 +51,8 @@ def test_only_the_last_quarter_learns_and_only_the_image_half_is_kept(tower: tup
 
 def test_a_model_without_its_image_weights_is_refused(tower: tuple[str, Path], tmp_path: Path) -> None:
     weights = load_file(tower[1] / "model.safetensors")
-    save_file(
-        {k: v for k, v in weights.items() if "layers.3." not in k}, tmp_path / "model.safetensors", {"format": "pt"}
-    )
+    some = {name: tensor for name, tensor in weights.items() if not re.search(r"layers?\.3\.", name)}
+    save_file(some, tmp_path / "model.safetensors", {"format": "pt"})
     (tmp_path / "config.json").write_bytes((tower[1] / "config.json").read_bytes())
     with pytest.raises(UserError, match="weights of the image model are missing"):
         load_backbone(str(tmp_path))

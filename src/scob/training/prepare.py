@@ -168,8 +168,9 @@ def settings_from_data(
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
     cells = (size // 16) ** 2 * 1024 + (size // 32) ** 2 * 2048
     fits = 2 * 4 * cells * count < CACHE_BYTES
-    # A head wider than its input learns no more and takes hours on a CPU: 512 for a ResNet-50, 128 for drawings.
-    fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
+    # A head much wider than its inputs learns no more and takes hours on a CPU: 512 for a ResNet-50, 256 for
+    # photographs, 128 for drawings.
+    fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, min(channels[1], 5 * channels[0] // 2)))
     width = config.model.width if "width" in settled else fitting
     norm = config.model.norm if "norm" in settled else "pre"
     return {
