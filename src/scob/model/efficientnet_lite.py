@@ -56,7 +56,7 @@ class ConvNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.stride == 2:  # an even side gets one row less before it than after it
-            down, across = (self.kernel - 2 + side % 2 for side in x.shape[2:])
+            down, across = (self.kernel - 2 + int(side) % 2 for side in x.shape[2:])
             x = F.pad(x, (across // 2, across - across // 2, down // 2, down - down // 2))
         return self.activation(self.normalization(self.convolution(x)))  # type: ignore[no-any-return]
 
