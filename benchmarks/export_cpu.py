@@ -21,8 +21,9 @@ from scob.inference.model import Scob, Scorer
 from scob.inference.onnx.export import calibration_pixels, compare, metadata, noise, write_metadata, write_onnx
 from scob.inference.onnx.quantise import quantise
 from scob.inference.onnx.runtime import OnnxModel
-from scob.model.load_backbone import backbone_config, load_backbone, preprocessing
+from scob.model.load_backbone import backbone_config, load_backbone
 from scob.model.network import build_network
+from scob.model.preprocessing import preprocessing
 from scob.training.model_folder import ModelCard
 
 

@@ -7,13 +7,8 @@ import pytest
 import torch
 
 from scob.errors import UserError
-from scob.model.load_backbone import (
-    backbone_config,
-    backbone_from_config,
-    load_backbone,
-    preprocessing,
-    save_backbone,
-)
+from scob.model.load_backbone import backbone_config, backbone_from_config, load_backbone, save_backbone
+from scob.model.preprocessing import preprocessing
 
 
 def test_a_stored_configuration_rebuilds_it(family: tuple[str, Path]) -> None:
@@ -70,10 +65,10 @@ def test_a_damaged_configuration_is_refused(config: dict[str, str], words: str) 
         backbone_from_config(config, "damaged")
 
 
-def test_a_folders_own_preprocessing_is_used(tmp_path: Path) -> None:
-    assert preprocessing(str(tmp_path))[0] == (0.485, 0.456, 0.406)
-    (tmp_path / "preprocessor_config.json").write_text('{"image_mean": [0.5, 0.5, 0.5], "image_std": [1, 1, 1]}')
-    assert preprocessing(str(tmp_path)) == ((0.5, 0.5, 0.5), (1, 1, 1))
-    (tmp_path / "preprocessor_config.json").write_text("{}")
-    with pytest.raises(UserError, match="image_mean"):
-        preprocessing(str(tmp_path))
+def test_code_that_comes_with_a_model_is_never_run(tmp_path: Path) -> None:
+    own = '{"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}'
+    (tmp_path / "config.json").write_text(own)
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    with pytest.raises(UserError, match="cannot load the backbone"):
+        load_backbone(str(tmp_path))
+    assert not (tmp_path / "ran").exists()

@@ -38,7 +38,9 @@ class TrainOptions:
     val: Annotated[
         Path | None, typer.Option(help="Table with complete labels, used only to report results; needs --images.")
     ] = None
-    backbone: Annotated[str, typer.Option(help="Hub name, folder, torchvision .pth file, or 'drawings'.")] = ""
+    backbone: Annotated[
+        str, typer.Option(help="Hub name, folder, torchvision .pth file, or one that comes with Scob: photographs.")
+    ] = ""
     device: Device = ""
     init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
@@ -50,8 +52,10 @@ class TrainOptions:
 def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
+    from scob.parallel import choose_device
+    from scob.training.choose_backbone import choose_backbone
     from scob.training.continuation import config_from_model
-    from scob.training.prepare import DEFAULT_BACKBONE, prepare
+    from scob.training.prepare import prepare
     from scob.training.resume import resume_config
     from scob.training.run_folder import RunFolder
     from scob.training.stopping import Interrupted
@@ -73,9 +77,13 @@ def train(options: TrainOptions) -> None:
         folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
         if single_process:  # before anything is written into it; with several processes only the first one checks
             RunFolder(folder).check_free()
+        backbone = o.backbone
+        if not backbone and o.init is None and not any(word.startswith("model.backbone=") for word in words):
+            backbone, reason = choose_backbone(choose_device(o.device or "auto"))
+            if reason and prints():
+                note(reason)
         prepared = prepare(
-            o.images, o.val, o.backbone or DEFAULT_BACKBONE, o.device or "auto", init=o.init, out=folder,
-            overrides=words,
+            o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words
         )  # fmt: skip
         config = prepared.config
         show_prepared(prepared, folder)

@@ -92,13 +92,18 @@ class ModelSettings(Section):
     """The network."""
 
     backbone: str = setting(
-        "drawings", "hub name, local folder, torchvision .pth file, or 'drawings' (embedded)", "ResNet-50"
+        "drawings",
+        "hub name, folder, torchvision .pth file, or embedded: 'photographs' or 'drawings'",
+        "ResNet-50",
     )
     freeze: Literal["all", "stages", "none"] = setting(
         "all", "which parts of the backbone are frozen; stages: all but the last stage", "all"
     )
     calibrate_bn: bool = setting(
-        True, "re-estimate BatchNorm statistics on the unlabelled training images", False, released=True
+        True,
+        "re-estimate BatchNorm statistics on the unlabelled training images (not those of 'photographs')",
+        False,
+        released=True,
     )
     head: Literal["smt", "cnn", "large-cnn", "linear"] = setting(
         "smt", "the head that reads the backbone's two stages", "smt"

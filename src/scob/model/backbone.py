@@ -43,6 +43,11 @@ class Backbone(nn.Module):
         return [p for number, p in numbered if number >= first]
 
     @property
+    def keeps_statistics(self) -> bool:
+        """Whether its BatchNorm statistics must stay as published."""
+        return bool(getattr(self.body, "keeps_statistics", False))
+
+    @property
     def frozen(self) -> bool:
         return self.freeze == "all"
 

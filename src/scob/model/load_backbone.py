@@ -12,24 +12,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from scob.data.images import IMAGENET_MEAN, IMAGENET_STD
 from scob.errors import UserError, first_line
 from scob.files import write_atomically
 from scob.model.backbone import Backbone
+from scob.model.embedded import EMBEDDED, backbone_path
+from scob.model.hub import hub_is_reachable
+from scob.model.preprocessing import PREPROCESSING
 from scob.model.resnet_weights import resnet_from_file
-
-EMBEDDED = "drawings"
-PREPROCESSING = "preprocessor_config.json"
 
 
 def load_backbone(name: str, freeze: str = "all") -> Backbone:
-    """A backbone by the embedded name, a local folder, a torchvision-format file, or a hub name."""
+    """A backbone by an embedded name, a local folder, a torchvision-format file, or a hub name."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # Scob shows its own
-    path = Path(name).expanduser()
-    if name == EMBEDDED:
-        path = Path(__file__).parent / EMBEDDED
+    path = backbone_path(name)
     if path.is_dir():
         return Backbone(_from_folder(path), name, freeze)
     if path.is_file():
@@ -52,29 +49,19 @@ def save_backbone(backbone: Backbone, folder: Path, mean: tuple[float, ...], std
     write_atomically(folder / PREPROCESSING, json.dumps({"image_mean": list(mean), "image_std": list(std)}))
 
 
-def preprocessing(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of the inputs that a backbone folder asks for; ImageNet's if it does not specify any."""
-    file = Path(name).expanduser() / PREPROCESSING
-    if not file.is_file():
-        return IMAGENET_MEAN, IMAGENET_STD
-    try:
-        stored = json.loads(file.read_text())
-        return tuple(stored["image_mean"]), tuple(stored["image_std"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{file} does not give image_mean and image_std: {error}") from error
-
-
 # A model folder's backbone.
 
 
 def backbone_from_config(config: Mapping[str, Any], name: str, freeze: str = "all") -> Backbone:
     """An untrained backbone with a stored configuration (a model folder has the weights)."""
-    from transformers import AutoConfig
+    from scob.model.vision_towers import KINDS, tower_from_config
 
     if "model_type" not in config:
         raise UserError("the stored backbone configuration has no model_type: the model folder is damaged")
     try:
-        parsed = AutoConfig.for_model(**config)
+        if config["model_type"] in KINDS:
+            return Backbone(tower_from_config(config), name, freeze)
+        parsed = _auto_config().for_model(**config)
         return Backbone(_backbone_class(parsed)(parsed), name, freeze)
     except UserError:
         raise
@@ -113,6 +100,15 @@ def tap_two_stages(config: Any) -> Any:
     return config
 
 
+def _auto_config() -> Any:
+    """`AutoConfig`, which knows our own kind too."""
+    from transformers import AutoConfig
+
+    import scob.model.efficientnet_lite  # noqa: F401 (it registers itself)
+
+    return AutoConfig
+
+
 def _backbone_class(config: Any) -> Any:
     from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING
 
@@ -120,7 +116,8 @@ def _backbone_class(config: Any) -> Any:
         return MODEL_FOR_BACKBONE_MAPPING[type(config)]
     except KeyError:
         raise UserError(
-            f"transformers has no backbone class for {config.model_type!r} models; use resnet, convnext, swin or dinov2"
+            f"transformers has no backbone class for {config.model_type!r} models; use resnet, convnext, swin, dinov2, "
+            "dinov3, clip, siglip or vit (docs/backbones.md)"
         ) from None
 
 
@@ -133,52 +130,38 @@ def refuse_custom_code(name: str, error: Exception) -> None:
         ) from error
 
 
-def _from_folder(folder: Path) -> nn.Module:
-    from transformers import AutoConfig
+def _load(name: str | Path, **how: Any) -> nn.Module:
+    """The body of a stored model, in float32. Only safetensors are read, and no code that came with them is run."""
+    from scob.model.vision_towers import KINDS, load_tower
 
+    config = _auto_config().from_pretrained(name, trust_remote_code=False, **how)
+    how |= {"dtype": torch.float32, "use_safetensors": True, "trust_remote_code": False}
+    if config.model_type in KINDS:
+        return load_tower(name, config.model_type, **how)
+    body: nn.Module = _backbone_class(config).from_pretrained(name, config=tap_two_stages(config), **how)
+    return body
+
+
+def _from_folder(folder: Path) -> nn.Module:
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} is not a transformers backbone folder: it has no config.json")
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+        return _load(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
         refuse_custom_code(str(folder), error)
-        raise UserError(f"{folder} is not a transformers backbone folder (config.json): {first_line(error)}") from error
-    cls = _backbone_class(config)
-    try:
-        body = cls.from_pretrained(folder, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True)
-    except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"cannot load the backbone in {folder}: {first_line(error)}") from error
-    return body  # type: ignore[no-any-return]
 
 
 def _from_hub(name: str) -> nn.Module:
-    from transformers import AutoConfig
-
-    offline = not _hub_is_reachable()
     try:
-        config = AutoConfig.from_pretrained(name, local_files_only=offline, trust_remote_code=False)
-        cls = _backbone_class(config)
-        body = cls.from_pretrained(
-            name, config=tap_two_stages(config), dtype=torch.float32, use_safetensors=True, local_files_only=offline
-        )
+        return _load(name, local_files_only=not hub_is_reachable())
     except UserError:
         raise
     except Exception as error:  # the hub client raises many kinds; each means that the backbone cannot be fetched
         refuse_custom_code(name, error)
+        embedded = " or ".join(EMBEDDED)
         raise UserError(
             f"the backbone {name!r} could not be fetched ({first_line(error)}); offline, put its "
             "config.json and model.safetensors into a folder and give that folder with --backbone FOLDER "
-            "(or give a torchvision ResNet-50 .pth file)"
+            f"(or give a torchvision ResNet-50 .pth file, or take one that comes with Scob: {embedded})"
         ) from error
-    return body  # type: ignore[no-any-return]
-
-
-def _hub_is_reachable() -> bool:
-    """Whether the hub can be reached. Its own client would retry for half a minute and print each attempt."""
-    from huggingface_hub import constants, get_session
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        get_session().head(constants.ENDPOINT, timeout=10)
-    except Exception:  # no name, no route, no certificate: each client library has its own exceptions
-        return False
-    return True

@@ -14,7 +14,8 @@ from scob.data.views import Views
 from scob.model.backbone import Backbone
 from scob.model.features import FeatureSource, cache_features, fast_backbone, resolve_precision
 from scob.model.heads import Grids
-from scob.model.load_backbone import load_backbone, preprocessing
+from scob.model.load_backbone import load_backbone
+from scob.model.preprocessing import preprocessing
 from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
 from scob.training.checkpoint import backbone_state
@@ -60,13 +61,13 @@ def open_inputs(
     """
     device, t = processes.device, config.train
     precision = resolve_precision(device, t.precision)
+    backbone = load_backbone(config.model.backbone, config.model.freeze).to(device)
     mean, std = preprocessing(config.model.backbone)
     views = Views(config.data.size, mean, std, t.seed)
-    backbone = load_backbone(config.model.backbone, config.model.freeze).to(device)
     backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     splits = {"train": data.train, "holdout": data.holdout, "evaluate": data.evaluate}
     feeds = {name: make_feed(split, config, device) for name, split in splits.items() if split is not None}
-    if config.model.calibrate_bn:
+    if config.model.calibrate_bn and not backbone.keeps_statistics:
         if restored is not None:
             backbone.load_state_dict(backbone_state(restored), strict=False)
         else:

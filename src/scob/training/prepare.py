@@ -24,10 +24,10 @@ from scob.model.backbone import Backbone
 from scob.model.load_backbone import load_backbone
 from scob.model.network import build_network
 from scob.parallel import choose_device
+from scob.training.choose_backbone import choose_backbone
 from scob.training.continuation import settings_of_model
 from scob.training.run_data import Data, ReadImages, arrange, expected_positives, read_images
 
-DEFAULT_BACKBONE = "microsoft/resnet-50"
 CACHE_BYTES = 2 << 30
 SAMPLE = 200  # images whose size is measured
 
@@ -56,7 +56,7 @@ class Prepared:
 def prepare(
     source: str | Path,
     val: str | Path | None = None,
-    backbone: str = DEFAULT_BACKBONE,
+    backbone: str = "",
     device: str = "auto",
     init: str | Path | None = None,
     out: Path | None = None,
@@ -65,7 +65,8 @@ def prepare(
 ) -> Prepared:
     """Settings for a folder with one folder of images per class, or for a label table, and how long training will take.
 
-    `val` is a table that lists every class of its images; it is only reported on. `init` is a model folder to continue
+    `val` is a table that lists every class of its images; it is only reported on. Without a `backbone`,
+    `choose_backbone` names one. `init` is a model folder to continue
     from: its backbone is copied to `out`, the folder of the new run, and `train` needs it too. `overrides`
     (`train.epochs=3`) win over what is chosen here.
     """
@@ -78,15 +79,17 @@ def prepare(
     if val is not None and not Path(val).is_file():
         raise UserError(f"--val {val} must be a table (CSV) that lists every class of its images: image,label")
     torch_device = choose_device(device)
+    asked = parse_overrides(overrides)
+    if not backbone and init is None and "backbone" not in asked.get("model", {}):
+        backbone, _ = choose_backbone(torch_device)
     given: dict[str, Any] = {
         "data": {"source": str(source), "skip_bad": True, "evaluate": str(val) if val is not None else ""},
         "labels": {"kind": "given"},
-        "model": {"backbone": backbone},
+        "model": {"backbone": backbone} if backbone else {},
         "train": {"device": device},
     }
     if init is not None and out is not None:
         given = merge(given, settings_of_model(Path(init), out))
-    asked = parse_overrides(overrides)
     first = resolve(merge(given, asked), "on the command line")
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
     images = read_images(first)
@@ -165,8 +168,9 @@ def settings_from_data(
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
     cells = (size // 16) ** 2 * 1024 + (size // 32) ** 2 * 2048
     fits = 2 * 4 * cells * count < CACHE_BYTES
-    # A head wider than its input learns no more and takes hours on a CPU: 512 for a ResNet-50, 128 for drawings.
-    fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, channels[1]))
+    # A head much wider than its inputs learns no more and takes hours on a CPU: 512 for a ResNet-50, 256 for
+    # photographs, 128 for drawings.
+    fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, min(channels[1], 5 * channels[0] // 2)))
     width = config.model.width if "width" in settled else fitting
     norm = config.model.norm if "norm" in settled else "pre"
     return {

@@ -10,7 +10,8 @@ from onnx.helper import make_graph, make_model, make_node, make_tensor_value_inf
 from scob.inference.onnx.export import ExportCheck, export
 from scob.inference.onnx.quantise import linear_as_convolution
 from scob.inference.onnx.runtime import OnnxModel
-from support.small_model import Small
+from scob.training.train import train
+from support.small_model import Small, small_config
 
 
 def test_int8_is_smaller_close_and_measured(small: Small, exported: Path, tmp_path: Path) -> None:
@@ -35,6 +36,27 @@ def test_int8_is_smaller_close_and_measured(small: Small, exported: Path, tmp_pa
     assert operators.count("Relu") <= 1  # only that of the classifier, which stays in fp32; the others are in a scale
     pixels = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
     assert OnnxModel(made.path).scores(pixels).shape == (3, 16)
+
+
+def test_photographs_are_exported_and_quantised_without_fp32_islands(small: Small, tmp_path: Path) -> None:
+    """ReLU6 goes into the scales, residual sums are in int8, and how much to pad is known in advance."""
+    settings = {"backbone": "photographs", "width": 32, "heads": 2, "layers": 1, "feedforward": 32, "projection": 16}
+    config = small_config(small.backbone, "scenes:32x64", model=settings, train={"epochs": 1, "holdout": 0.0})
+    config.train.select = "last"
+    train(config, tmp_path / "run")
+    plain = export(tmp_path / "run", tmp_path / "fp32.onnx")
+    assert plain.difference < 1e-4
+    made = export(tmp_path / "run", tmp_path / "int8.onnx", int8=True, calibration=[small.photos])
+    assert made.bytes < 0.35 * plain.bytes
+    assert made.int8_difference is not None and made.int8_difference < 0.15
+    graph = onnx.load(str(made.path)).graph
+    operators = [node.op_type for node in graph.node]
+    assert "Clip" not in operators and operators.count("Pad") <= 5  # before the five convolutions with a stride
+    maker = {output: node for node in graph.node for output in node.output}
+    backbone = [node for node in graph.node if node.op_type in ("Conv", "Add") and "/backbone/" in node.name]
+    assert all(node.input[1] not in maker for node in graph.node if node.op_type == "Pad")
+    assert sum(node.op_type == "Add" for node in backbone) == 9  # blocks that add their input
+    assert all(maker[node.input[0]].op_type == "DequantizeLinear" for node in backbone[1:])
 
 
 def test_linear_layers_as_convolutions_give_the_same(exported: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from scob.inference.onnx.runtime import INPUT
 
-# With Relu in this list, a convolution's output is scaled from zero and the Relu itself disappears.
-QUANTISED = ("Conv", "Gemm", "MatMul", "Add", "MaxPool", "Relu")
+# With Relu and Clip (ReLU6) in this list, a convolution's output is scaled from zero and they themselves disappear.
+QUANTISED = ("Conv", "Gemm", "MatMul", "Add", "MaxPool", "Relu", "Clip")
 
 
 def quantise(plain: Path, small: Path, samples: NDArray[np.uint8]) -> None:
@@ -121,9 +121,13 @@ def kept_in_fp32(graph: Any) -> list[str]:
     """Nodes that stay in fp32: all products of two activations (attention), and the classifier, which is small."""
     fixed = {initializer.name for initializer in graph.initializer}
     products = [n.name for n in graph.node if n.op_type in ("MatMul", "Add") and not any(i in fixed for i in n.input)]
-    convolved = {o for n in graph.node if n.op_type in ("Conv", "Relu") for o in n.output}
-    # The residual additions of the backbone join two convolutions and gain from int8.
-    residual = {n.name for n in graph.node if n.op_type == "Add" and all(i in convolved for i in n.input)}
+    convolved = {o for n in graph.node if n.op_type in ("Conv", "Relu", "Clip") for o in n.output}
+    # The residual additions of the backbone join two convolutions, or one and another such sum, and gain from int8.
+    residual = set()
+    for n in graph.node:
+        if n.op_type == "Add" and all(i in convolved for i in n.input):
+            residual.add(n.name)
+            convolved |= set(n.output)
     classifier = [n.name for n in graph.node if n.op_type == "Gemm"]
     return [name for name in products if name not in residual] + classifier
 

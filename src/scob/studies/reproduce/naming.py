@@ -3,14 +3,13 @@
 import hashlib
 import json
 import re
-from importlib.resources import files
 from pathlib import Path
 
 from scob.config import Config, result_neutral_keys
 from scob.data.readers import infer_format
 from scob.errors import UserError
 from scob.files import fingerprint
-from scob.model.load_backbone import EMBEDDED
+from scob.model.embedded import backbone_path
 
 
 def identify(source: str, format: str = "auto") -> tuple[str, str]:
@@ -47,7 +46,7 @@ def labels_name(data_id: str, config: Config) -> str:
 
 def weights_name(backbone: str) -> str:
     """A backbone's name without the folders above it, and the digest of its file if it is one."""
-    path = Path(str(files("scob.model"))) / EMBEDDED if backbone == EMBEDDED else Path(backbone).expanduser()
+    path = backbone_path(backbone)
     file = path / "model.safetensors" if path.is_dir() else path
     if not file.is_file():
         return backbone

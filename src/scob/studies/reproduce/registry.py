@@ -10,7 +10,7 @@ from scob import methods
 from scob.config import is_packaged, merge, parse_overrides, read_yaml, resolve, with_preset
 from scob.data.readers import is_scenes, splits_of
 from scob.errors import UserError, nearest
-from scob.model.load_backbone import EMBEDDED
+from scob.model.embedded import DRAWINGS
 from scob.parallel import Processes, start
 from scob.presets import packaged_config
 from scob.studies.reproduce import cams, curves, distribution, pictures, small_objects, speed, tables, variants
@@ -159,9 +159,9 @@ def settings_for(
     asked = merge(merge(asked, {"train": train}), parse_overrides(overrides))
     tree = with_preset(tree, asked) if config is None or is_packaged(config) else merge(tree, asked)
     resolved = resolve(tree, "on the command line", methods.section_names())
-    if not is_scenes(resolved.data.source) and resolved.model.backbone == EMBEDDED:
+    if not is_scenes(resolved.data.source) and resolved.model.backbone == DRAWINGS:
         splits_of(resolved.data.source, resolved.data.format)  # report a wrong path first
-        raise UserError("the embedded backbone only works for drawings: choose another with --backbone")
+        raise UserError("the backbone drawings only knows drawings: choose another with --backbone, e.g. photographs")
     return tree
 
 
