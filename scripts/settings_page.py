@@ -14,8 +14,8 @@ REASONS = {
     "scob.tau": "At 1.0 the softmax over 19 negatives is nearly flat; 0.2 was better on held-out VOC 2007 images.",
     "scob.cam_source": "Stage 3's own map is made of specks: on VOC 2012 it covers a tenth of the object's cells. "
     "Stage 4's, spread over cells with similar features, covers three quarters (docs/paper.md).",
-    "scob.cont_scale": "Divided by 1 + the number of negatives, Eq. 8 counts less the more classes there are. Divided by "
-    "the square root of the number of classes, it counts about the same (docs/paper.md).",
+    "scob.cont_scale": "Divided by 1 + the number of negatives, Eq. 8 counts less the more classes there are. Divided "
+    "by the square root of the number of classes, it counts about the same (docs/paper.md).",
     "train.epochs": "Chosen before we measured anything; not compared with 30.",
     "train.batch": "Faster for the same number of epochs; the accuracy was not compared.",
     "train.lr_smt": "4e-4 with post-norm layers and no warm-up diverged on photographs (one trial on VOC 2012).",

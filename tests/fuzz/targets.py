@@ -104,9 +104,9 @@ def coco_instances(data: bytes) -> None:
     (folder / "annotations" / "instances_train2014.json").write_bytes(data[1:])
     split = coco.read(folder, "train", ReadOptions(skip_bad=bool(kind & 4)))
     for row in range(min(2, len(split))):
-        assert split.masks is not None and split.boxes is not None
-        split.boxes.load(row)
-        split.masks.load(row)
+        for truth in (split.boxes, split.masks):
+            if truth is not None:
+                truth.load(row)
 
 
 def settings(data: bytes) -> None:

@@ -108,7 +108,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
             skip_or_raise(UserError(f"{where}: there is no image with id {image_id}"), options.skip_bad, skipped)
     marks = len(coco.dataset["annotations"])
     segmented = sum(1 for mark in coco.dataset["annotations"] if mark.get("segmentation"))
-    boxed = any(mark.get("bbox") for mark in coco.dataset["annotations"])
+    boxed = not marks or any(mark.get("bbox") for mark in coco.dataset["annotations"])
     return Split(
         name=name,
         labels=Labels(classes, tuple(ids), values, "full"),
