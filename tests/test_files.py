@@ -86,7 +86,8 @@ cell = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 @given(st.lists(st.lists(cell, min_size=2, max_size=3), max_size=4))
 def test_csv_reads_back_whatever_the_cells_contain(rows: list[list[str]]) -> None:
-    assert list(csv.reader(io.StringIO(csv_text(rows), newline=""))) == rows
+    read = csv.reader(io.StringIO(csv_text(rows), newline=""))
+    assert [[unguarded(cell) for cell in row] for row in read] == rows
 
 
 def test_csv_quotes_only_what_needs_it() -> None:

@@ -69,6 +69,6 @@ def test_code_that_comes_with_a_model_is_never_run(tmp_path: Path) -> None:
     own = '{"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}'
     (tmp_path / "config.json").write_text(own)
     (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
-    with pytest.raises(UserError, match="cannot load the backbone"):
+    with pytest.raises(UserError, match="comes with its own Python code, which Scob never runs"):
         load_backbone(str(tmp_path))
     assert not (tmp_path / "ran").exists()

@@ -171,6 +171,7 @@ def test_several_processes_do_not_begin_from_a_model(monkeypatch: pytest.MonkeyP
     from scob.cli.train import train as verb
 
     monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
     with pytest.raises(UserError, match=r"single process only.*in several with --resume RUN"):
         verb(TrainOptions(["demo"], init=Path("run")))
 

@@ -90,6 +90,8 @@ def is_memory_short(error: BaseException) -> bool:
     if isinstance(error, UserError):  # a sentence of our own, perhaps about a library that found no memory
         return error.__cause__ is not None and is_memory_short(error.__cause__)
     told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    # Python's own words when a module written in C finds no memory and says nothing.
+    told = told or (isinstance(error, SystemError) and "without exception set" in str(error))
     return told or any(word in str(error).lower() for word in words)
 
 
