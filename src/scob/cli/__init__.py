@@ -5,6 +5,7 @@ Only this layer prints, except that predictions without --out are written straig
 
 import importlib
 import os
+import re
 import sys
 
 import typer
@@ -18,6 +19,7 @@ VERBS = (
     "reproduce", "bench",
 )  # fmt: skip
 
+RESERVE = 8 << 20  # bytes
 MEMORY_SHORT = (
     "there is not enough memory for this: use smaller batches (train.batch, --batch) or images (data.size), fewer "
     "data.workers, or a machine with more memory"
@@ -70,14 +72,17 @@ def main() -> None:
     hide_token(sys.argv[1:])
     debug = "--debug" in sys.argv[1:]
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
+    reserve = bytearray(RESERVE)  # given back when memory is short: a sentence needs some too
     try:
         build()(args=arguments, prog_name="scob")
     except UserError as error:
+        del reserve
         if debug:
             raise
         complain(MEMORY_SHORT if is_memory_short(error) else str(error))
         sys.exit(2)
-    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+    except (MemoryError, ImportError, OSError, RuntimeError, SystemError) as error:
+        del reserve
         if debug or not is_memory_short(error):
             explain_or_raise(error, debug)
         complain(MEMORY_SHORT)
@@ -91,8 +96,8 @@ def is_memory_short(error: BaseException) -> bool:
         return error.__cause__ is not None and is_memory_short(error.__cause__)
     told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     # Python's own words when a module written in C finds no memory and says nothing.
-    told = told or (isinstance(error, SystemError) and "without exception set" in str(error))
-    return told or any(word in str(error).lower() for word in words)
+    silent = isinstance(error, SystemError) and re.search("without (setting an )?exception", str(error)) is not None
+    return told or silent or any(word in str(error).lower() for word in words)
 
 
 def explain_or_raise(error: BaseException, debug: bool) -> None:
