@@ -108,12 +108,12 @@ def test_features_that_differ_little_count_as_much_as_those_that_differ_a_lot() 
 
 def test_spreading_is_a_repeated_mean(maps: tuple[Tensor, Tensor]) -> None:
     heat = torch.rand(6, 6, 6, generator=torch.Generator().manual_seed(1))
-    found = spread(heat, maps[0], 2)
+    found = spread(heat, likeness(maps[0]), 2)
     weights = likeness(maps[0])
     for b in range(6):
         now = weights[b] @ (weights[b] @ heat[b].flatten())
         assert torch.allclose(found[b].flatten(), now / now.max(), atol=1e-4)
-    assert torch.allclose(spread(heat, maps[0], 0), heat / heat.amax(dim=(1, 2), keepdim=True))
+    assert torch.allclose(spread(heat, likeness(maps[0]), 0), heat / heat.amax(dim=(1, 2), keepdim=True))
 
 
 def test_spreading_fills_the_object_and_leaves_the_rest() -> None:
@@ -125,14 +125,14 @@ def test_spreading_fills_the_object_and_leaves_the_rest() -> None:
     features = features + 0.1 * torch.rand(2, 8, 8)
     heat = torch.zeros(1, 8, 8)
     heat[0, 3, 3], heat[0, 0, 0] = 1.0, 0.2
-    assert ((spread(heat, features[None], 4)[0] >= 0.5) == kind).all()
+    assert ((spread(heat, likeness(features[None]), 4)[0] >= 0.5) == kind).all()
 
 
 def test_cells_that_are_all_alike_keep_their_map() -> None:
     heat = torch.rand(2, 3, 3)
-    equal = spread(heat, torch.ones(2, 4, 3, 3), 3)
+    equal = spread(heat, likeness(torch.ones(2, 4, 3, 3)), 3)
     assert torch.allclose(equal, heat / heat.amax(dim=(1, 2), keepdim=True))
-    assert (spread(torch.zeros(2, 3, 3), torch.rand(2, 4, 3, 3), 3) == 0).all()
+    assert (spread(torch.zeros(2, 3, 3), likeness(torch.rand(2, 4, 3, 3)), 3) == 0).all()
 
 
 def test_both_stages_take_the_spread_map_of_stage_4(maps: tuple[Tensor, Tensor]) -> None:
@@ -141,7 +141,7 @@ def test_both_stages_take_the_spread_map_of_stage_4(maps: tuple[Tensor, Tensor])
     third, fourth = activation_maps(head(*features), features, CHOSEN, MapSettings(steps=3))
     _, own = activation_maps(head(*features), features, CHOSEN, MapSettings(source="each"))
     enlarged = nn.functional.interpolate(own[:, None], size=(6, 6), mode="bilinear")[:, 0]
-    assert torch.allclose(third, spread(enlarged, maps[0], 3), atol=1e-5)
+    assert torch.allclose(third, spread(enlarged, likeness(maps[0]), 3), atol=1e-5)
     pooled = nn.functional.adaptive_avg_pool2d(third[:, None], (4, 4))[:, 0]
     assert torch.allclose(fourth, pooled / pooled.amax(dim=(1, 2), keepdim=True).clamp(min=1e-9), atol=1e-5)
 

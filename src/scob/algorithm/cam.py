@@ -78,16 +78,15 @@ def scaled(heat: Tensor) -> Tensor:
     return heat / torch.where(peak > 0, peak, torch.ones_like(peak))
 
 
-def spread(heat: Tensor, features: Tensor, steps: int) -> Tensor:
-    """Maps (B, h, w) spread over the cells that look alike: features (B, K, h, w) of the same grid -> (B, h, w).
+def spread(heat: Tensor, alike: Tensor, steps: int) -> Tensor:
+    """Maps (B, h, w) spread over the cells that look alike, by `likeness` (B, n, n) of the same grid -> (B, h, w).
 
-    In each step every cell takes the mean heat of all cells, weighted by `likeness`. An object's cells share what some
-    of them have, and what the rest of the image has by chance is averaged away.
+    In each step every cell takes the mean heat of all cells, weighted by how alike they are. An object's cells share
+    what some of them have, and what the rest of the image has by chance is averaged away.
     """
-    weights = likeness(features)
     flat = heat.flatten(1)[:, :, None]
     for _ in range(steps):
-        flat = weights @ flat
+        flat = alike @ flat
     return scaled(flat.reshape(heat.shape))
 
 
@@ -115,13 +114,13 @@ def likeness(features: Tensor, share: float = ALIKE) -> Tensor:
     return torch.where(total > 0, powered / torch.where(total > 0, total, torch.ones_like(total)), alone)
 
 
-def from_stage_4(fourth: Tensor, features: Features, settings: MapSettings) -> Maps:
+def from_stage_4(fourth: Tensor, third_features: Tensor, settings: MapSettings, alike: Tensor | None = None) -> Maps:
     """Stage 4's maps (B, h, w) brought to both stages: enlarged for stage 3 (`stage4`), or also spread (`spread`)."""
-    height, width = features[0].shape[2:]
+    height, width = third_features.shape[2:]
     enlarged = F.interpolate(fourth[:, None], size=(height, width), mode="bilinear", align_corners=False)[:, 0]
     if settings.source != "spread":
         return enlarged, fourth
-    wide = spread(enlarged, features[0].detach(), settings.steps)
+    wide = spread(enlarged, likeness(third_features) if alike is None else alike, settings.steps)
     return wide, scaled(F.adaptive_avg_pool2d(wide[:, None], (fourth.shape[1], fourth.shape[2]))[:, 0])
 
 
@@ -139,11 +138,18 @@ def foreground(heat: Tensor, window: int, threshold: float) -> Tensor:
     return (smooth >= threshold) & (heat.amax(dim=(1, 2), keepdim=True) > 0)
 
 
-def activation_maps(logits: Tensor, features: Features, classes: Tensor, settings: MapSettings = MapSettings()) -> Maps:
+def activation_maps(
+    logits: Tensor,
+    features: Features,
+    classes: Tensor,
+    settings: MapSettings = MapSettings(),
+    alike: Tensor | None = None,
+) -> Maps:
     """One class's map for each image, at both stages.
 
     logits (B, L) computed from `features` (which require a gradient); classes (B,) of class indices, -1 for none (its
-    map is 0). The gradient stops at the features; the graph is kept for the losses.
+    map is 0). The gradient stops at the features; the graph is kept for the losses. `alike` is the `likeness` of stage
+    3's features, for who needs the maps of several classes: it is the same for all of them.
     """
     class_logits = logits.gather(1, classes.clamp(min=0)[:, None])[:, 0] * (classes >= 0)
     own = settings.source == "each"
@@ -153,7 +159,7 @@ def activation_maps(logits: Tensor, features: Features, classes: Tensor, setting
     fourth = activations(features[1].detach(), of_fourth, settings.cam)
     if own and gradients[0] is not None:
         return activations(features[0].detach(), gradients[0], settings.cam), fourth
-    return from_stage_4(fourth, features, settings)  # also if a head reads only stage 4
+    return from_stage_4(fourth, features[0].detach(), settings, alike)  # also if a head reads only stage 4
 
 
 def masks_of(maps: Maps, settings: MapSettings = MapSettings()) -> Keep:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from scob.algorithm.cam import Maps, MapSettings, activation_maps, masks_of, scaled
+from scob.algorithm.cam import Maps, MapSettings, activation_maps, likeness, masks_of, scaled
 
 if TYPE_CHECKING:
     from scob.model.backbone import Features
@@ -65,11 +65,12 @@ def class_maps(
     chunks = []
     for images, pairs in _same_number_of_pairs(rows.tolist()):
         passed = head or HeadPass.over(network, (features[0][images], features[1][images]))
+        alike = likeness(passed.features[0].detach()) if settings.source == "spread" else None
         for one_each in zip(*pairs, strict=True):
             numbers += one_each
             with torch.enable_grad():
                 asked = classes[list(one_each)]
-                maps = activation_maps(passed.logits, passed.features, asked, settings)
+                maps = activation_maps(passed.logits, passed.features, asked, settings, alike)
             heat = combined(maps) if settings.source == "each" else maps[0]
             chunks.append((*maps, heat, *masks_of(maps, settings)))
     order = torch.tensor(numbers, device=features[0].device).argsort()
