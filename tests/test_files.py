@@ -1,9 +1,13 @@
 """Files: complete or absent, free names, CSV that reads back, plain digits."""
 
 import csv
+import errno
 import hashlib
 import io
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scob.errors import UserError
-from scob.files import PART, csv_text, fingerprint, free_path, named, remove_parts, whole_number, write_atomically
+from scob.files import (
+    PART,
+    csv_text,
+    fingerprint,
+    free_path,
+    locked,
+    named,
+    portable_name,
+    remove_parts,
+    sync_folder,
+    whole_number,
+    write_atomically,
+)
 
 
 def test_a_file_is_written_into_a_new_folder_and_replaced(tmp_path: Path) -> None:
@@ -87,3 +103,70 @@ def test_csv_quotes_only_what_needs_it() -> None:
 def test_only_plain_digits_are_a_whole_number(text: str, number: int | None) -> None:
     assert whole_number(text) == number
     assert whole_number("100", digits=2) is None
+
+
+def test_a_lock_is_refused_while_another_process_holds_it_and_ends_with_that_process(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    code = "import sys; from pathlib import Path; from scob.files import locked\nwith locked(Path(sys.argv[1])): print(flush=True); input()"  # noqa: E501
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None and other.stdout.readline()
+    with pytest.raises(BlockingIOError), locked(path, wait=False):
+        pass
+    other.kill()
+    other.communicate()
+    with locked(path, wait=False):
+        pass
+
+
+def test_a_lock_waits_for_the_one_before(tmp_path: Path) -> None:
+    order: list[str] = []
+    with locked(tmp_path / ".lock"):
+        later = threading.Thread(target=lambda: [order.append("second") for _ in [0] if take(tmp_path / ".lock")])
+        later.start()
+        later.join(0.1)
+        order.append("first")
+    later.join()
+    assert order == ["first", "second"]
+
+
+def take(path: Path) -> bool:
+    with locked(path):
+        return True
+
+
+def test_where_the_file_system_has_no_locks_everybody_goes_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with locked(tmp_path / ".lock", wait=False), locked(tmp_path / ".lock", wait=False):
+        pass
+
+
+def test_a_lock_that_cannot_be_written_is_an_error_of_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError), locked(tmp_path / "file" / ".lock"):
+        pass
+
+
+def test_a_folder_is_flushed_only_where_the_system_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    sync_folder(tmp_path)
+    assert len(flushed) == 1
+    monkeypatch.setattr("scob.files.os.name", "nt")
+    sync_folder(tmp_path)
+    assert len(flushed) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "portable"),
+    [("dog", "dog"), ("a/b: c?", "a_b_c_"), ("con", "_con"), ("Nul.txt", "_Nul.txt"), ("...", "_"), ("x.", "x"),
+     ("console", "console"), ("é", "é"), ("a" * 79 + ".b", "a" * 79)],
+)  # fmt: skip
+def test_every_system_accepts_a_portable_name(name: str, portable: str) -> None:
+    assert portable_name(name) == portable

@@ -143,7 +143,7 @@ def test_a_carriage_return_in_a_name_reads_back(tmp_path: Path) -> None:
         log.append(Decision(image, "dog", "accept"))
         path = decisions.write_reviewed(log)
     assert [row[1] for row in read_reviewed(path)] == ["a\rb.png", "c.png"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["decisions.jsonl", "reviewed.csv"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".decisions.lock", "decisions.jsonl", "reviewed.csv"]
 
 
 def test_a_table_that_another_server_has_just_written_is_not_foreign(tmp_path: Path) -> None:

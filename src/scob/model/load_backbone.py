@@ -58,7 +58,7 @@ def preprocessing(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if not file.is_file():
         return IMAGENET_MEAN, IMAGENET_STD
     try:
-        stored = json.loads(file.read_text())
+        stored = json.loads(file.read_text(encoding="utf-8"))
         return tuple(stored["image_mean"]), tuple(stored["image_std"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file} does not give image_mean and image_std: {error}") from error

@@ -7,7 +7,6 @@ pair undecided again.
 import contextlib
 import csv
 import errno
-import fcntl
 import io
 import json
 import os
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from scob.errors import UserError
-from scob.files import csv_text, free_path, write_atomically
+from scob.files import csv_text, free_path, locked, write_atomically
 from scob.recovery.suggestion import Pair, text
 
-DECISIONS, REVIEWED = "decisions.jsonl", "reviewed.csv"
+DECISIONS, REVIEWED, LOCK = "decisions.jsonl", "reviewed.csv", ".decisions.lock"
 ACCEPT, REJECT, SKIP, UNDO = "accept", "reject", "skip", "undo"
 ANSWERS = (ACCEPT, REJECT, SKIP, UNDO)
 HEADER, SIGNS = ("image", "label", "state"), {ACCEPT: "+1", REJECT: "-1"}
@@ -81,8 +80,7 @@ class DecisionLog:
         """Write one line and return when it is on disk; if that fails, the log is as it was before."""
         with self._lock:
             try:
-                with self.path.open("a+b", buffering=0) as file:
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                with locked(self.path.with_name(LOCK)), self.path.open("a+b", buffering=0) as file:
                     self._finish_last_line(file)
                     size = os.fstat(file.fileno()).st_size
                     try:

@@ -1,17 +1,16 @@
 """The run folder: settings, observed labels, log, checkpoints, model. Only one process writes to it at a time."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from scob import methods
 from scob.config import Config, dump, read_yaml, resolve
 from scob.errors import UserError
-from scob.files import remove_parts, write_atomically
+from scob.files import locked, remove_parts, write_atomically
 from scob.labels import Labels
 
 
@@ -45,20 +44,18 @@ class RunFolder:
         A new folder to which nothing was written is removed again, so a misspelt path leaves no run behind.
         """
         lock, new = self.path / ".lock", not self.path.exists()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o644)
-        except OSError as error:
-            raise UserError(f"cannot write the run folder {self.path}: {error.strerror}") from error
-        try:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.path.mkdir(parents=True, exist_ok=True)
+                if new:  # last: Windows keeps a folder as long as its lock is open
+                    stack.callback(_remove_empty, self.path)
+                stack.enter_context(locked(lock, wait=False))
             except BlockingIOError:
                 raise UserError(
                     f"another process is writing to the run folder {self.path}: wait for it, or give another --out"
                 ) from None
-            except OSError:  # some network file systems have no locks
-                pass
+            except OSError as error:
+                raise UserError(f"cannot write the run folder {self.path}: {error.strerror}") from error
             for folder in (self.path, self.checkpoints, self.model):
                 remove_parts(folder)
             try:
@@ -67,9 +64,6 @@ class RunFolder:
                 with suppress(OSError):
                     if new and list(self.path.iterdir()) == [lock]:
                         lock.unlink()
-                        self.path.rmdir()
-        finally:
-            os.close(handle)
 
     def write_config(self, config: Config) -> None:
         write_atomically(self.config_file, dump(config))
@@ -117,12 +111,17 @@ class RunFolder:
         """The records of the log, or only those of one kind."""
         if not self.log_file.exists():
             return []
-        records = [json.loads(line) for line in self.log_file.read_text().splitlines() if line.strip()]
+        records = [json.loads(line) for line in self.log_file.read_text(encoding="utf-8").splitlines() if line.strip()]
         return [r for r in records if kind is None or r["kind"] == kind]
 
     def summary(self) -> dict[str, Any]:
         """The summary.json of a finished run."""
         if not self.finished:
             raise UserError(f"the run in {self.path} is not finished: continue it with scob train --resume {self.path}")
-        summary: dict[str, Any] = json.loads(self.summary_file.read_text())
+        summary: dict[str, Any] = json.loads(self.summary_file.read_text(encoding="utf-8"))
         return summary
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
