@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "scob"
-FOUNDATIONS = {"__init__", "__main__", "errors", "labels", "config", "presets", "files", "draws", "parallel"}
+FOUNDATIONS = {
+    "__init__", "__main__", "errors", "labels", "config", "presets", "files", "draws", "installation", "parallel",
+}  # fmt: skip
 LAYERS = {
     "data", "model", "algorithm", "methods", "training", "inference", "recovery", "studies", "bench", "cli",
 }  # fmt: skip

@@ -28,9 +28,10 @@ import accelerate, fastapi, kornia, matplotlib.figure, onnxruntime, torch, torch
 import transformers.models.resnet.modeling_resnet, uvicorn
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
-for module, names in ((os, ("fork", "getuid", "uname", "sched_getaffinity")), (signal, ("SIGKILL", "SIGHUP", "SIGXFSZ"))):
-    for name in names:
-        module.__dict__.pop(name, None)
+for name in ("fork", "getuid", "uname", "sched_getaffinity"):
+    delattr(os, name)
+for name in ("SIGKILL", "SIGHUP", "SIGXFSZ"):
+    delattr(signal, name)
 import scob
 modules = [m.name for m in pkgutil.walk_packages(scob.__path__, "scob.") if m.name != "scob.__main__"]
 for module in modules:
@@ -57,9 +58,14 @@ def test_every_text_file_is_read_as_utf_8() -> None:
     unsaid = []
     for path in PACKAGE.rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "read_text":
-                if not call.args and "encoding" not in {word.arg for word in call.keywords}:
-                    unsaid.append(f"{path.name}:{call.lineno}")
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr == "read_text"
+                and not call.args
+                and "encoding" not in {word.arg for word in call.keywords}
+            ):
+                unsaid.append(f"{path.name}:{call.lineno}")
     assert unsaid == []
 
 

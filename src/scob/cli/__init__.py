@@ -8,8 +8,10 @@ import sys
 
 import typer
 
-from scob.cli.console import complain
+from scob import __version__
+from scob.cli.console import complain, out
 from scob.errors import UserError
+from scob.installation import explain_missing, report
 
 VERBS = (
     "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
@@ -23,7 +25,6 @@ def build() -> typer.Typer:
         name="scob",
         help="Train on images that have one label each, then name everything in them.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
     )
@@ -31,12 +32,26 @@ def build() -> typer.Typer:
     @app.callback()
     def options(
         debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error."),
+        version: bool = typer.Option(
+            False,
+            "--version",
+            callback=show_version,
+            is_eager=True,
+            help="Show the versions, the device and the extras: what a bug report needs.",
+        ),
     ) -> None:
         pass
 
     for verb in VERBS:
         importlib.import_module(f"scob.cli.{verb}").register(app)
     return app
+
+
+def show_version(wanted: bool) -> None:
+    """`scob --version`."""
+    if wanted:
+        out.print("\n".join([f"scob {__version__}", *report()]), soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit
 
 
 def main() -> None:
@@ -49,6 +64,12 @@ def main() -> None:
         if debug:
             raise
         complain(str(error))
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        hint = explain_missing(error.name)
+        if debug or hint is None:
+            raise
+        complain(hint)
         sys.exit(2)
     except OSError as error:  # a path that no verb expects: a name too long, a device, a network share that vanished
         if debug or error.filename is None:

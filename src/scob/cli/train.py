@@ -50,6 +50,7 @@ class TrainOptions:
 def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
+    from scob.parallel import unused_cuda
     from scob.training.continuation import config_from_model
     from scob.training.prepare import DEFAULT_BACKBONE, prepare
     from scob.training.resume import resume_config
@@ -86,6 +87,9 @@ def train(options: TrainOptions) -> None:
         if o.init is not None:
             RunFolder(folder).check_free()
             config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
+    unused = unused_cuda() if config.train.device == "auto" and prints() else None
+    if unused is not None:
+        note(unused)
     with Live(config.method) as live:
         try:
             finished = run(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scob.errors import UserError
 from scob.files import csv_text, sync_folder
+from scob.installation import install_line
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
@@ -182,7 +183,7 @@ class PredictionFile:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise UserError("parquet needs pyarrow: pip install 'scob[parquet]'") from None
+            raise UserError(f"parquet needs pyarrow: {install_line('parquet')}") from None
 
         group, self._waiting = self._waiting, []
         columns: dict[str, Any] = {
