@@ -1,12 +1,13 @@
 # make demo   set everything up in .venv, then show the method working on drawn scenes
 # make test   set up, then ruff, mypy --strict, the import contract and the quick tests
+# make compat new environments: light, lowest and newest versions, each Python that is here; minutes, hundreds of MB
 # make slow   the minutes-long tests: kills, reproductions, comparisons
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow durability format bench chromium clean
+.PHONY: demo test slow durability compat format bench chromium clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +29,9 @@ slow: $(READY) chromium
 
 durability: $(READY)
 	$(BIN)/python scripts/durability.py
+
+compat: $(READY)
+	$(BIN)/python scripts/compat.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix src tests benchmarks scripts
