@@ -2,7 +2,7 @@
 
     python scripts/compat.py                  light, lowest, newest, and each Python that is here
     python scripts/compat.py helps            only: the help of every verb, in this environment
-    python scripts/compat.py journey FOLDER   only: train, recover, explain, export, predict and review, in this environment
+    python scripts/compat.py journey FOLDER   only: train, recover, explain, export, predict, review; in this one
 
 PyTorch is installed only where its CPU build can be had; where it cannot, the light install alone is checked, and that
 is said.
@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 VERBS = (
-    "demo", "data", "data describe", "data check", "data download", "train", "evaluate", "compare", "predict", "explain",
-    "thresholds", "recover", "review", "export", "reproduce", "bench",
+    "demo", "data", "data describe", "data check", "data download", "train", "evaluate", "compare", "predict",
+    "explain", "thresholds", "recover", "review", "export", "reproduce", "bench",
 )  # fmt: skip
 SMALL = ("data.source=scenes:48x64", "data.size=64", "train.epochs=1", "train.device=cpu")
 
@@ -30,9 +30,8 @@ SMALL = ("data.source=scenes:48x64", "data.size=64", "train.epochs=1", "train.de
 def run(*words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a command; its output is shown only if it fails."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, env=environment, cwd=tempfile.gettempdir()
-    )
+    elsewhere = tempfile.gettempdir()  # not the checkout: the installed package is what counts
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment, cwd=elsewhere)
     if check and done.returncode:
         sys.exit(f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
     return done
@@ -147,11 +146,9 @@ def find_pythons() -> dict[str, str]:
     """The Pythons of this machine, by version: on the path, or pyenv's."""
     found = {}
     for version in PYTHONS:
-        pyenv = sorted(
-            Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(f"versions/{version}.*/bin/python")
-        )
-        candidates = [str(pyenv[-1])] if pyenv else [path for path in [shutil.which(f"python{version}")] if path]
-        if candidates:
+        pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+        candidates = [*map(str, pyenv.glob(f"versions/{version}.*/bin/python")), shutil.which(f"python{version}")]
+        if candidates[0] is not None:
             found[version] = candidates[0]
     return found
 
@@ -167,9 +164,11 @@ def main() -> None:
         folder = Path(temporary)
         wheel = build_wheel(folder)
         exported = None
-        pins_of = {"newest": [torch_pin(tested)], "lowest": [*lowest(project)]}
+        pins_of = {"newest": [line for line in tested if line.startswith("torch==")], "lowest": lowest(project)}
         for version, python in pythons.items():
             for name, pins in pins_of.items():
+                if name == "lowest" and version != PYTHONS[0]:  # a newer Python needs newer packages
+                    continue
                 print(f"Python {version}, all extras, {name} versions", flush=True)
                 here = Environment(folder / f"{name}-{version}", python, wheel)
                 torch = next((pin for pin in (torch_pin(pins), torch_pin(tested)) if here.has(pin)), None)

@@ -29,9 +29,9 @@ import transformers.models.resnet.modeling_resnet, uvicorn
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
 for name in ("fork", "getuid", "uname", "sched_getaffinity"):
-    delattr(os, name)
+    vars(os).pop(name, None)
 for name in ("SIGKILL", "SIGHUP", "SIGXFSZ"):
-    delattr(signal, name)
+    vars(signal).pop(name, None)
 import scob
 modules = [m.name for m in pkgutil.walk_packages(scob.__path__, "scob.") if m.name != "scob.__main__"]
 for module in modules:
