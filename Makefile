@@ -34,9 +34,10 @@ durability: $(READY)
 compat: $(READY) docs
 	$(BIN)/python scripts/compat.py
 
+# Not --quiet: it hides the warnings from --strict as well.
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,docs]'
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build --strict
 
 format: $(READY)
 	$(BIN)/ruff check --fix src tests benchmarks scripts
