@@ -1,5 +1,6 @@
 """What one training step costs: passes through the backbone and synchronisations, counted."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from scob.model.smt import EncoderLayer, SemanticMaskedTransformer
 def test_a_steps_forwards_and_synchronisations(experiment_of: Any, words: tuple[str, ...], forwards: int) -> None:
     row = measure_step(experiment_of("scob.init_epochs=0", *words), 1)
     assert row.pop("milliseconds") > 0
-    assert row == {"backbone_forwards": forwards, "backbone_backwards": 0, "synchronisations": 0}
+    passes = row.pop("backbone_forwards")  # a CPU leaves out strong views that are clean views
+    assert passes == forwards if "scob.contrast=none" in words else forwards - 1 < passes < forwards
+    assert row == {"backbone_backwards": 0, "synchronisations": 0}
 
 
 def test_gradients_of_a_backbone_that_learns_are_counted(experiment_of: Any) -> None:
@@ -30,7 +33,7 @@ def test_gradients_of_a_backbone_that_learns_are_counted(experiment_of: Any) -> 
 @pytest.mark.slow
 def test_every_variant_of_a_step_is_measured(tiny_backbone: Path) -> None:
     rows = bench_step("cpu", batch=4, size=64, backbone=str(tiny_backbone), repeats=1)
-    assert [r["backbone_forwards"] for r in rows] == [3, 2, 1, 1]
+    assert [math.ceil(r["backbone_forwards"]) for r in rows] == [3, 2, 1, 1]
 
 
 def test_a_wait_is_counted() -> None:

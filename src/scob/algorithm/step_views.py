@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from scob.algorithm.sampling import Batch
@@ -43,8 +42,7 @@ def compute_views(source: FeatureSource, batch: Batch, class_positives: bool) ->
 
     changed: Tensor | slice = slice(None)
     if frozen and images.device.type == "cpu":
-        known = torch.ones_like(clean_flip) if cache is not None else clean_flip == strong_flip
-        changed = (views.recoloured(batch.keys) | ~known).nonzero()[:, 0]
+        changed = rows_to_compute(views.recoloured(batch.keys), None if cache is not None else clean_flip ^ strong_flip)
 
     def strong_view() -> Tensor:
         return views.strong(images[changed], strong_flip[changed], batch.keys[changed])
@@ -70,6 +68,15 @@ def compute_views(source: FeatureSource, batch: Batch, class_positives: bool) ->
         return strong if strong is not None else source.of(strong_view())[0]
 
     return StepViews(clean, clean_flip, strong_features, strong_flip, positive, positive_flip)
+
+
+def rows_to_compute(recoloured: Tensor, turned: Tensor | None) -> Tensor:
+    """The strong views (b,) that are not clean views: those with other colours and, without a cache, those turned.
+
+    At least one: not every backbone takes an empty batch.
+    """
+    rows = (recoloured if turned is None else recoloured | turned).nonzero()[:, 0]
+    return rows if len(rows) else rows.new_zeros(1)
 
 
 def replaced(features: Tensor, rows: Tensor, by: Tensor) -> Tensor:

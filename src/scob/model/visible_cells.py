@@ -19,7 +19,7 @@ SMALLEST_GROUP = 6  # images; smaller groups are padded less but need more opera
 def encode_visible(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, draws: bool = False) -> Tensor:
     """The mean of the encoded visible cells: (B, n, C), (n, D), (B, n) bool, at least one per row -> (B, D).
 
-    `draws`: `encode` has dropout, whose draws depend on the shape of its groups, so these stay as they have always been.
+    `draws`: `encode` has dropout, whose draws depend on the shapes of the groups: they stay as they have always been.
     """
     if cells.device.type != "cpu" or not len(cells):  # a GPU would have to wait to learn how many cells are visible
         return masked_mean(encode(cells, position, seen), seen)

@@ -55,11 +55,10 @@ class Execution:
     def lower(self, config: Config) -> "Execution | None":
         """One step down, where the settings leave the choice to us: no graph, then features further away, then none."""
         if self.graph and config.train.compile == "auto":
-            return replace(self, graph=False, reasons=("without a CUDA graph, which did not fit into memory",))
+            return replace(self, graph=False, reasons=("without a CUDA graph",))
         if self.features in ("device", "host") and config.train.feature_cache == "auto":
             features = step_down(self.features)
-            place = "cached in main memory" if features == "host" else "not cached"
-            return replace(self, features=features, reasons=(f"features {place}, because memory was short",))
+            return replace(self, features=features, reasons=(f"with features that are {WHERE[features]}",))
         return None
 
 

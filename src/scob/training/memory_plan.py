@@ -56,11 +56,11 @@ def plan_memory(needs: Needs, free: FreeMemory, asked: str = "auto", captured: b
     both = on_device and needs.features + needs.images <= room
     if asked in ("none", "disk"):
         features = asked
-    elif both or (on_device and asked == "device"):
-        features = "device"
     elif asked == "host" and on_host:
         features = "host"
-    elif asked == "auto" and captured and needs.images <= room:
+    elif both or (on_device and asked == "device"):
+        features = "device"
+    elif asked == "auto" and captured and free.device is not None and needs.images <= room:
         features = "none"
     else:
         features = "device" if on_device else "host" if on_host else "none"
