@@ -3,7 +3,7 @@
 A GPU masks hidden cells. A CPU saves time by leaving them out, which gives the same vectors and gradients.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -38,9 +38,7 @@ def alike(seen: Tensor) -> list[Tensor]:
     return list(order.tensor_split(max(1, len(order) // SMALLEST_GROUP)))
 
 
-def _leave_hidden_out(
-    encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, groups: Sequence[Tensor]
-) -> Tensor:
+def _leave_hidden_out(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, groups: list[Tensor]) -> Tensor:
     """The same vectors from the visible cells alone. Each group of images is padded to its widest image."""
     vectors = []
     for rows in groups:
