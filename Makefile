@@ -1,12 +1,14 @@
 # make demo   set everything up in .venv, then show the method working on drawn scenes
 # make test   set up, then ruff, mypy --strict, the import contract and the quick tests
+# make compat new environments: light, lowest and newest versions, each Python that is here; minutes, hundreds of MB
+# make docs   the documentation as a site, in .site/index.html
 # make slow   the minutes-long tests: kills, reproductions, comparisons
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow durability format bench chromium clean
+.PHONY: demo test slow durability compat docs format bench chromium clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +30,14 @@ slow: $(READY) chromium
 
 durability: $(READY)
 	$(BIN)/python scripts/durability.py
+
+compat: $(READY) docs
+	$(BIN)/python scripts/compat.py
+
+# Not --quiet: it hides the warnings from --strict as well.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,docs]'
+	$(BIN)/mkdocs build --strict
 
 format: $(READY)
 	$(BIN)/ruff check --fix src tests benchmarks scripts

@@ -45,7 +45,7 @@ def small_words(tiny_backbone: Path) -> Words:
         f"model.backbone={tiny_backbone}", "model.width=32", "model.heads=4", "model.feedforward=64",
         "model.layers=1", "model.projection=16", "scob.momentum=0.9", "train.device=cpu", "train.batch=8",
         "train.epochs=4", "train.holdout=0", "train.lr_smt=1e-3", "train.checkpoint_minutes=0",
-        "train.log_every=1",
+        "train.log_every=1", "train.compile=false", "train.feature_cache=none",
     )  # fmt: skip
 
 

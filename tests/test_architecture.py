@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "scob"
-FOUNDATIONS = {"__init__", "__main__", "errors", "labels", "config", "presets", "files", "draws", "launch", "parallel"}
+FOUNDATIONS = {
+    "__init__", "__main__", "errors", "labels", "config", "presets", "files", "draws", "installation", "launch",
+    "parallel",
+}  # fmt: skip
 LAYERS = {
     "data", "model", "algorithm", "methods", "training", "inference", "recovery", "studies", "bench", "cli",
 }  # fmt: skip

@@ -1,11 +1,13 @@
 """Files: complete or absent, free names, CSV that reads back, plain digits."""
 
 import csv
+import errno
 import hashlib
 import io
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,9 +21,13 @@ from scob.files import (
     fingerprint,
     free_path,
     guarded,
+    has_locks,
+    locked,
     named,
+    portable_name,
     remove_dead_parts,
     remove_parts,
+    sync_folder,
     unguarded,
     whole_number,
     write_atomically,
@@ -131,3 +137,82 @@ def test_unfinished_files_of_dead_processes_are_removed_and_those_of_living_ones
         path.touch()
     remove_dead_parts(tmp_path)
     assert set(tmp_path.iterdir()) == {own, living, other}
+
+
+def test_a_lock_is_refused_while_another_process_holds_it_and_ends_with_that_process(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    code = "import sys; from pathlib import Path; from scob.files import locked\nwith locked(Path(sys.argv[1])): print(flush=True); input()"  # noqa: E501
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None and other.stdout.readline()
+    with pytest.raises(BlockingIOError), locked(path, wait=False):
+        pass
+    other.kill()
+    other.communicate()
+    with locked(path, wait=False):
+        pass
+
+
+def test_a_lock_waits_for_the_one_before(tmp_path: Path) -> None:
+    order: list[str] = []
+    with locked(tmp_path / ".lock"):
+        later = threading.Thread(target=lambda: [order.append("second") for _ in [0] if take(tmp_path / ".lock")])
+        later.start()
+        later.join(0.1)
+        order.append("first")
+    later.join()
+    assert order == ["first", "second"]
+
+
+def take(path: Path) -> bool:
+    with locked(path):
+        return True
+
+
+def test_where_the_file_system_has_no_locks_everybody_goes_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with locked(tmp_path / ".lock", wait=False), locked(tmp_path / ".lock", wait=False):
+        pass
+    assert not has_locks(tmp_path / ".lock")
+
+
+def test_a_file_system_with_locks_is_known_by_them_even_while_one_is_held(tmp_path: Path) -> None:
+    assert has_locks(tmp_path / ".lock")
+    with locked(tmp_path / ".lock"):
+        assert has_locks(tmp_path / ".lock")
+    with locked(tmp_path / ".lock", wait=False):  # it was given back
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        has_locks(tmp_path / "file" / ".lock")
+
+
+def test_a_lock_that_cannot_be_written_is_an_error_of_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError), locked(tmp_path / "file" / ".lock"):
+        pass
+
+
+def test_a_folder_is_flushed_only_where_the_system_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    sync_folder(tmp_path)
+    assert len(flushed) == 1
+    monkeypatch.setattr("scob.files.os.name", "nt")
+    sync_folder(tmp_path)
+    assert len(flushed) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "portable"),
+    [("dog", "dog"), ("a/b: c?", "a_b_c_"), ("con", "_con"), ("Nul.txt", "_Nul.txt"), ("...", "_"), ("x.", "x"),
+     ("console", "console"), ("é", "é"), ("a" * 79 + ".b", "a" * 79)],
+)  # fmt: skip
+def test_every_system_accepts_a_portable_name(name: str, portable: str) -> None:
+    assert portable_name(name) == portable

@@ -7,7 +7,17 @@ import torch
 from torch import Tensor
 
 from scob.errors import UserError
-from scob.parallel import OtherProcessFailed, Processes, choose_device, code_of, is_broken_connection, lost_peer, start
+from scob.parallel import (
+    OtherProcessFailed,
+    Processes,
+    choose_device,
+    code_of,
+    device_name,
+    is_broken_connection,
+    lost_peer,
+    start,
+    unused_cuda,
+)
 
 
 class TwoProcesses:
@@ -97,6 +107,22 @@ def test_a_device_that_is_not_here_is_refused(name: str, kind: str, monkeypatch:
     with pytest.raises(UserError, match=f"finds no {kind} device here; use --device cpu"):
         choose_device(name)
     assert choose_device("auto") == torch.device("cpu")
+
+
+def test_cuda_that_nothing_uses_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert unused_cuda() is None
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    assert "built for CUDA 12.8, but finds no GPU" in str(unused_cuda())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert unused_cuda() is None
+
+
+def test_a_gpu_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    assert device_name(torch.device("cuda:1")) == "cuda:1 (Tesla T4)"
+    assert device_name(torch.device("cpu")) == "cpu"
 
 
 @pytest.mark.parametrize(("name", "cpu", "device"), [("cpu", True, "cpu"), ("auto", False, "meta")])

@@ -58,3 +58,9 @@ def test_each_public_name_is_imported_for_type_checkers_from_the_module_that_def
 def test_the_readme_names_only_what_exists() -> None:
     named = set(re.findall(r"`scob\.([a-zA-Z_]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert named and named <= set(dir(scob))
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^::: ([\w.]+)\.(\w+)$", page, re.M)
+    assert sorted((name, module) for module, name in listed) == sorted(scob._HOME.items())

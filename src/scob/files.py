@@ -1,13 +1,14 @@
-"""Atomic writes: a file is either complete or absent (written under another name, flushed to disk, then renamed)."""
+"""Files that are complete or absent (written under another name, flushed to disk, then renamed), and locks."""
 
 import contextlib
 import csv
+import errno
 import hashlib
 import io
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scob.errors import UserError
 PART = ".part"
 FORMULA = re.compile(r"'*[=+\-@\t\r].", re.DOTALL)
 SIGNED_NUMBER = re.compile(r"[+-][\d.,]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORECASE)
+DEVICES = {"CON", "PRN", "AUX", "NUL", *(f"{port}{digit}" for port in ("COM", "LPT") for digit in "0123456789¹²³")}
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -44,6 +46,12 @@ def free_path(path: Path) -> Path:
     while os.path.lexists(free):
         free, number = path.with_name(f"{path.name.removesuffix(suffix)}-{number}{suffix}"), number + 1
     return free
+
+
+def portable_name(name: str) -> str:
+    """The name with only characters that every file system accepts; never a name that Windows keeps for a device."""
+    plain = re.sub(r"[^\w.-]+", "_", name.encode("utf-8", "replace").decode()).strip(".")[:80].rstrip(".") or "_"
+    return f"_{plain}" if plain.partition(".")[0].upper() in DEVICES else plain
 
 
 def named(path: Path) -> Path:
@@ -115,21 +123,13 @@ def remove_parts(folder: Path) -> None:
 
 def remove_dead_parts(folder: Path) -> None:
     """Remove unfinished files of processes of this machine that no longer run."""
+    import psutil
+
     for unfinished in folder.glob(f".*{PART}"):
         owner = whole_number(unfinished.name.removesuffix(PART).rpartition(".")[2], 9)
-        if owner is not None and owner != os.getpid() and not _runs(owner):
+        if owner is not None and owner != os.getpid() and not psutil.pid_exists(owner):
             with contextlib.suppress(OSError):
                 unfinished.unlink()
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to another user
-        return True
-    return True
 
 
 def sync_file(path: Path) -> None:
@@ -139,9 +139,49 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename inside `folder` survive a power cut."""
+    """Make a rename inside `folder` survive a power cut, where the system can flush a folder (Windows cannot)."""
+    if os.name == "nt":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold the lock file `path`; the lock ends with the process. Without `wait`, BlockingIOError if another holds it.
+
+    Where the file system has no locks (some network shares), everybody goes ahead.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=-1 if wait else 0, fallback_to_soft=False)
+    try:
+        lock.acquire(poll_interval=0.01)
+    except Timeout:
+        raise BlockingIOError(errno.EWOULDBLOCK, "held by another process", str(path)) from None
+    except OSError:
+        with path.open("ab"):  # an OSError about the path itself is the caller's to explain
+            pass
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def has_locks(path: Path) -> bool:
+    """Whether the file system has locks; `path` is a lock file."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=0, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:  # another process has it
+        return True
+    except OSError:
+        with path.open("ab"):  # an OSError about the path itself is the caller's to explain
+            return False
+    lock.release()
+    return True

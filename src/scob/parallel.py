@@ -141,6 +141,21 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def device_name(device: torch.device) -> str:
+    """`cpu`, `mps`, or a GPU with its model."""
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
+
+
+def unused_cuda() -> str | None:
+    """What to say if torch was built for CUDA but finds no GPU: gigabytes that nothing uses; else None."""
+    if torch.version.cuda is None or torch.cuda.is_available():
+        return None
+    return (
+        f"This torch was built for CUDA {torch.version.cuda}, but finds no GPU here. If there is none, PyTorch's CPU "
+        "build is gigabytes smaller: choose CPU at https://pytorch.org/get-started."
+    )
+
+
 def start(device: str = "auto") -> Processes:
     """Join the processes that a launcher started, or be the only one, on the device with that name.
 

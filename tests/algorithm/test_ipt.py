@@ -209,3 +209,30 @@ def test_a_cleared_tree_is_as_new_but_for_the_age_of_its_nodes() -> None:
     for name in ("features", "scores", "ids"):
         assert torch.equal(getattr(tree, name), getattr(twin, name)), name
     assert tree.inserted == 6
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_features_on_request_are_those_that_are_kept(scored: bool) -> None:
+    """The same tree, and no feature is asked for that is thrown away."""
+    draw = torch.Generator().manual_seed(5)
+    given, asked = (InstancePriorityTree(3, 4, 2, 30) for _ in range(2))
+    requests = 0
+    for _ in range(12):
+        ids = torch.randperm(30, generator=draw)[:8]
+        labels = torch.randint(-1, 3, (8,), generator=draw)
+        scores = torch.rand(8, generator=draw) if scored else None
+        features = torch.rand(8, 2, generator=draw)
+        before = asked.ids.clone()
+
+        def on_request(rows: torch.Tensor, features: torch.Tensor = features, ids: torch.Tensor = ids) -> torch.Tensor:
+            nonlocal requests
+            requests += len(rows)
+            assert torch.isin(ids[rows], asked.ids).all()
+            return features[rows]
+
+        given.insert(labels, scores, ids, features)
+        asked.insert(labels, scores, ids, on_request)
+        assert not torch.equal(before, asked.ids)
+        for name, value in given.state_dict().items():
+            assert torch.equal(value, asked.state_dict()[name]), name
+    assert requests < 12 * 8

@@ -49,3 +49,26 @@ def test_a_backbone_that_is_trained_computes_the_strong_view_when_it_is_needed(e
         for parameter in e.network.backbone.parameters():
             parameter.mul_(1.1)
     assert not torch.allclose(views.strong()[1], before)
+
+
+@pytest.mark.parametrize("words", [(), ("train.feature_cache=host",)])
+def test_strong_views_that_are_clean_views_are_not_computed_again(experiment_of: Any, words: tuple[str, ...]) -> None:
+    e = experiment_of("scob.positive=self", *words)
+    batch = next(batches_of(e, 1))
+    computed: list[int] = []
+    with e.network.backbone.register_forward_hook(lambda module, inputs, maps: computed.append(len(inputs[0]))):
+        views = compute_views(e.source, batch, False)
+    recoloured = e.source.views.recoloured(batch.keys)
+    assert 0 < recoloured.sum() < len(recoloured)
+    turned = views.clean_flip ^ views.strong_flip
+    expected = int(recoloured.sum()) if words else len(recoloured) + int((recoloured | turned).sum())
+    assert computed == [expected]
+
+
+def test_a_step_in_which_every_strong_view_is_a_clean_one(experiment_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    e = experiment_of("train.feature_cache=host")
+    batch = next(batches_of(e, 1))
+    monkeypatch.setattr(e.source.views, "recoloured", lambda keys: torch.zeros_like(keys, dtype=torch.bool))
+    views = compute_views(e.source, batch, False)
+    expected = e.source.clean(batch.rows, None, views.strong_flip)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(views.strong(), expected, strict=True))

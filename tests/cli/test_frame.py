@@ -1,9 +1,14 @@
 """The command line as a newcomer meets it: quick help, one sentence for an error, a traceback only when asked."""
 
+import os
+import platform
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from scob import __version__
+from scob.installation import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 VERBS = (
@@ -74,6 +79,29 @@ def test_a_misspelt_setting_is_one_sentence_and_exit_code_2() -> None:
     shown = scob("train", "configs/demo.yaml", "train.epoch=3")
     assert shown.returncode == 2
     assert "train.epochs" in shown.stderr and "Traceback" not in shown.stderr
+
+
+def test_the_version_is_what_a_bug_report_needs() -> None:
+    shown = scob("--version")
+    assert shown.returncode == 0, shown.stderr
+    first, python, torch, *extras = shown.stdout.splitlines()
+    assert first == f"scob {__version__}" and python.startswith(f"Python {platform.python_version()}, ")
+    assert torch.startswith("torch ") and ", device " in torch
+    assert {line.partition(":")[0] for line in extras} >= set(EXTRAS)
+
+
+def test_a_missing_package_is_one_sentence_that_says_what_to_install() -> None:
+    code = "import sys, scob.cli; sys.modules['torch'] = None; sys.argv = ['scob', 'train', 'demo']; scob.cli.main()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert shown.returncode == 2
+    assert shown.stderr == "scob: this needs torch, which is not installed: pip install torch\n"
+
+
+def test_shells_can_complete() -> None:
+    environment = {**os.environ, "_SCOB_COMPLETE": "complete_bash", "COMP_WORDS": "scob ev", "COMP_CWORD": "1"}
+    code = "import sys; sys.argv = ['scob']; import scob.cli; scob.cli.main()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert shown.stdout.split() == ["evaluate"]
 
 
 def test_an_option_that_would_be_ignored_is_refused() -> None:

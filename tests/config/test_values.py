@@ -18,8 +18,11 @@ def test_a_stored_run_that_lacks_a_setting_is_as_it_was_before_it() -> None:
             assert getattr(getattr(new, section), key) == SECTIONS[section].model_fields[key].default != value
 
 
-def test_dropout_is_the_one_that_changed() -> None:
-    assert values_before() == {"scob": {"cam_dropout": True}}
+def test_what_has_changed_since_it_could_be_set() -> None:
+    assert values_before() == {
+        "scob": {"cam_dropout": True},
+        "train": {"compile": False, "feature_cache": "none"},
+    }
 
 
 def test_a_stored_value_is_kept() -> None:

@@ -181,3 +181,13 @@ def test_cuda_draws_and_sees_as_the_cpu_does(images: Tensor) -> None:
     torch.testing.assert_close(weak.cpu(), views.weak(images, flip))
     torch.testing.assert_close(strong.cpu(), views.strong(images, flip, keys), atol=2e-3, rtol=1e-3)
     torch.testing.assert_close(crop.cpu(), views.crop(images, keys, "one"), atol=2e-2, rtol=1e-2)
+
+
+def test_an_image_that_is_not_recoloured_has_the_same_strong_and_weak_view() -> None:
+    images = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    views, keys = Views(16, seed=3), torch.arange(64)
+    flip = views.flips(keys, "strong")
+    changed = views.recoloured(keys)
+    strong, weak = views.strong(images, flip, keys), views.weak(images, flip)
+    assert [not torch.equal(a, b) for a, b in zip(strong, weak, strict=True)] == changed.tolist()
+    assert 20 < int(changed.sum()) < 50  # 55 of 100

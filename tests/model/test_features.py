@@ -51,6 +51,20 @@ def test_precision() -> None:
     assert resolve_precision(torch.device("cpu"), "bf16") == "bf16"
 
 
+def test_a_gpu_that_only_emulates_bf16_computes_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    assert resolve_precision(device, "auto") == "fp32"
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    assert resolve_precision(device, "auto") == "bf16"
+
+
+def test_metal_refuses_64_bit_numbers_in_words() -> None:
+    with pytest.raises(UserError, match=r"Metal has no 64-bit numbers: use train\.device=cpu"):
+        resolve_precision(torch.device("mps"), "fp64")
+    assert resolve_precision(torch.device("mps"), "auto") == "fp32"
+
+
 def test_training_with_kept_features_is_training(run_small: Any) -> None:
     """Nearly the same numbers: batches of another size may round differently."""
     from support.runs import logged

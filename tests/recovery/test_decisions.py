@@ -144,7 +144,7 @@ def test_a_carriage_return_in_a_name_reads_back(tmp_path: Path) -> None:
         log.append(Decision(image, "dog", "accept"))
         path = decisions.write_reviewed(log)
     assert [row[1] for row in read_reviewed(path)] == ["a\rb.png", "c.png"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["decisions.jsonl", "reviewed.csv"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".decisions.lock", "decisions.jsonl", "reviewed.csv"]
 
 
 def test_a_table_that_another_server_has_just_written_is_not_foreign(tmp_path: Path) -> None:
@@ -162,10 +162,12 @@ def test_a_file_name_that_is_not_utf8_survives(tmp_path: Path) -> None:
 
 
 def test_without_file_locks_there_is_one_writer_and_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
     def missing(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("scob.recovery.decisions.fcntl.flock", missing)
+    monkeypatch.setattr(fcntl, "flock", missing)
     log = DecisionLog(tmp_path)
     assert "has no locks" in log.check_writable()
     log.append(Decision("a.png", "cat", "accept"))

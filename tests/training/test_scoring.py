@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from scob.parallel import Processes
+from scob.training.out_of_memory import FittingBatch
 from scob.training.scoring import row_batches, score_images
 
 
@@ -51,3 +52,22 @@ def test_progress_counts_images_and_the_mode_of_the_network_is_restored(experime
     e.network.train()
     score_images(e.network, e.source, e.inputs.feeds["train"], 16, progress=counts.append)
     assert counts == [16, 16, 8] and e.network.training
+
+
+def test_a_batch_that_does_not_fit_is_scored_in_halves(experiment_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    e, events = experiment_of(), []
+    feed = e.inputs.feeds["train"]
+    expected = score_images(e.network, e.source, feed, 16)
+    classify = e.network.classify
+
+    def short(features: Any, *args: Any) -> torch.Tensor:
+        if len(features[0]) > 5:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return classify(features, *args)
+
+    monkeypatch.setattr(e.network, "classify", short)
+    scores = score_images(e.network, e.source, feed, FittingBatch(16, events.append))
+    assert scores.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
+    assert [event.message for event in events] == [
+        f"memory is short: images are now scored {count} at a time" for count in (8, 4)
+    ]

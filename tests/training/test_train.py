@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from scob.algorithm.bootstrap import Bootstrap
+from scob.algorithm.sampling import Batch
 from scob.errors import UserError
 from scob.training.build import Experiment
-from scob.training.events import Event, Listener, Note, StepLogged
+from scob.training.events import Event, Listener, Note, Started, StepLogged
+from scob.training.execution import Execution, read_execution
 from scob.training.stopping import Interrupted
-from scob.training.train import SharedParts, train
+from scob.training.train import SharedParts, lower_execution, train
 from support.runs import logged, same, trained_weights
 
 
@@ -99,3 +103,55 @@ def test_no_pass_over_the_training_images_unless_somebody_asks(
     run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert set(scored) == {"holdout", "evaluate"}
     assert run.scores("train").shape == (48, 16) and scored[-1] == "train"
+
+
+def test_a_step_that_does_not_fit_lowers_the_run_one_step_and_it_goes_on(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the 8th step memory is short as long as features are cached: the run continues without, from step 6."""
+    config, events = configure("train.feature_cache=auto", "train.compile=auto", "train.checkpoint_steps=2"), []
+    step = Bootstrap.step
+
+    def short(method: Bootstrap, batch: Batch, optimiser: Any) -> Any:
+        if batch.step == 7 and method.source.cache is not None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return step(method, batch, optimiser)
+
+    monkeypatch.setattr(Bootstrap, "step", short)
+    finished = train(config, tmp_path, shared=SharedParts(scenes_of(config)), listen=events.append)
+    assert [e.step for e in events if isinstance(e, Started)] == [0, 6]
+    said = [e.message for e in events if isinstance(e, Note) and "did not fit" in e.message]
+    assert said == [
+        "a step did not fit into memory; the run goes on from its last checkpoint with features that are not cached"
+    ]
+    assert [r["step"] for r in finished.folder.records("step")] == list(range(1, 21))
+    record = read_execution(tmp_path)
+    assert record is not None and record.features == "none"
+
+
+def test_a_step_that_never_fits_ends_with_a_batch_size(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("train.feature_cache=auto", "train.compile=auto")
+
+    def short(method: Bootstrap, batch: Batch, optimiser: Any) -> Any:
+        if len(batch.rows) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Bootstrap, "step", short)
+    with pytest.raises(UserError, match=r"train\.batch=4 fits \(tried here\)"):
+        train(config, tmp_path, shared=SharedParts(scenes_of(config)))
+
+
+def test_several_processes_do_not_go_on_by_themselves(
+    configure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else would know that one of them has begun again."""
+    config = configure("train.feature_cache=auto", "train.compile=auto")
+    Execution(features="host").save(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert lower_execution(tmp_path, config, SharedParts()) is None
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    lowered = lower_execution(tmp_path, config, SharedParts())
+    assert lowered is not None and lowered.features == "none" and read_execution(tmp_path) == lowered

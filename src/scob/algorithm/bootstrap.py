@@ -98,6 +98,7 @@ class Bootstrap(GuidedMethod):
             self.update(losses.total, losses.rows, batch, optimiser)  # M-step: L_class, update Y~
         query = self.query(views, masks)  # H~_on = T_on(Aug_o(x), M), Eq. 6
         key = own_key if views.positive is None else self.positive_key(views, batch)  # H~+_tar, Eq. 7
+        assert key is not None
         contrast = s.lambda_c * self.contrastive_loss(query, key, batch)  # L_cont, Eq. 8
         if joint:
             self.update(losses.total + contrast, losses.rows, batch, optimiser)
@@ -108,18 +109,26 @@ class Bootstrap(GuidedMethod):
 
     def insert_into_tree(
         self, batch: Batch, clean: Features, logits: Tensor, masks: Keep | None, flip: Tensor
-    ) -> Tensor:
+    ) -> Tensor | None:
         """Put the target's masked features into the tree and the masks into the bank; returns the features (B, D).
 
-        They are the negative keys of Eq. 7 for later batches.
+        They are the negative keys of Eq. 7 for later batches. A CPU that needs them for nothing else (class positives)
+        computes only those that the tree keeps, and returns None.
         """
-        detached_features = (clean[0].detach(), clean[1].detach())
-        with autocast(clean[0].device, self.source.precision):
-            features = self.target.key(detached_features, masks)
-        gather = self.problem.processes.gather
+
+        def own_keys(rows: Tensor | slice) -> Tensor:
+            some = (clean[0].detach()[rows], clean[1].detach()[rows])
+            with autocast(clean[0].device, self.source.precision):
+                return self.target.key(some, None if masks is None else (masks[0][rows], masks[1][rows]))
+
+        processes = self.problem.processes
+        on_request = processes.count == 1 and clean[0].device.type == "cpu" and self.settings.positive == "class"
+        features = None if on_request else own_keys(slice(None))
+        gather = processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
         scores = None if self.settings.contrast == "random" else gather(score)  # a plain memory bank keeps the newest
-        self.tree.insert(gather(batch.chosen), scores, gather(batch.rows), gather(features))
+        kept = own_keys if features is None else gather(features)
+        self.tree.insert(gather(batch.chosen), scores, gather(batch.rows), kept)
         if masks is not None:
             self.bank.store(gather(batch.rows), (gather(masks[0]), gather(masks[1])), gather(flip))
         return features

@@ -11,6 +11,8 @@ from 0, do not form a heap; the printed code drops the last leaf instead of the 
 where it pops N^i.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -50,12 +52,15 @@ class InstancePriorityTree(nn.Module):
         self.register_buffer("inserted", torch.zeros((), dtype=torch.int64, device=device))
 
     @torch.no_grad()
-    def insert(self, labels: Tensor, scores: Tensor | None, ids: Tensor, features: Tensor) -> None:
+    def insert(
+        self, labels: Tensor, scores: Tensor | None, ids: Tensor, features: Tensor | Callable[[Tensor], Tensor]
+    ) -> None:
         """Alg. 2 for a batch: labels (B,) class or -1 for none, scores (B,), ids (B,) no image twice, features (B, D).
 
         The result is that of removing every old node of the batch's images, in any class, and then inserting the images
         one after another. A full class keeps its highest scores; of equal scores the older node stays. Without scores
-        (None) the tree is a plain memory bank: a full class keeps its newest nodes.
+        (None) the tree is a plain memory bank: a full class keeps its newest nodes. `features` may be a function, which
+        is asked only for the rows (b,) that the tree keeps: this saves time on a CPU (a GPU would have to wait).
         """
         spare_class, count = self.classes, len(labels)
         labelled = labels >= 0
@@ -82,7 +87,10 @@ class InstancePriorityTree(nn.Module):
         flat_scores[slot] = scores
         flat_priority[slot] = priority
         flat_ids[slot] = ids
-        self.features.view(-1, self.features.shape[2])[slot] = features.to(self.features.dtype)
+        if isinstance(features, Tensor):
+            self.features.view(-1, self.features.shape[2])[slot] = features.to(self.features.dtype)
+        else:
+            self._keep_winners(wins, slot, features)
         self.home[ids] = torch.where(wins, slot, torch.where(labelled, spare_slot, self.home[ids]))
 
         self.inserted += count
@@ -90,6 +98,11 @@ class InstancePriorityTree(nn.Module):
         self.priority[spare_class, 0].fill_(NEVER)
         self.ids[spare_class, 0].fill_(EMPTY)
         self.features[spare_class, 0].fill_(0)
+
+    def _keep_winners(self, wins: Tensor, slot: Tensor, features: Callable[[Tensor], Tensor]) -> None:
+        rows = wins.nonzero()[:, 0]
+        if len(rows):
+            self.features.view(-1, self.features.shape[2])[slot[rows]] = features(rows).to(self.features.dtype)
 
     def clear(self) -> None:
         """Remove every node. `inserted` counts on, so that later nodes are younger than these were."""

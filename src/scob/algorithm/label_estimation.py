@@ -18,6 +18,8 @@ from scob.model.network import Network
 class LabelEstimation(Method):
     """Predictions and estimated labels (one row per training image) teach each other."""
 
+    capturable = True
+
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
     ) -> None:

@@ -29,7 +29,9 @@ class StepViews:
 def compute_views(source: FeatureSource, batch: Batch, class_positives: bool) -> StepViews:
     """Features of the clean view, the strong view and, with class positives, the positives' weak view.
 
-    A frozen backbone computes all views that are not cached in one forward pass.
+    A frozen backbone computes all views that are not cached in one forward pass. Almost half of the strong views only
+    mirror the image, so their features are those of a clean view; a CPU does not compute them again. (A GPU would have
+    to wait to learn which they are.)
     """
     views, cache, frozen = source.views, source.cache, source.backbone.frozen
     images = batch.images
@@ -38,8 +40,12 @@ def compute_views(source: FeatureSource, batch: Batch, class_positives: bool) ->
     strong_flip = views.flips(batch.keys, "strong")
     positive_flip = views.flips(batch.keys, "positive")
 
+    changed: Tensor | slice = slice(None)
+    if frozen and images.device.type == "cpu":
+        changed = rows_to_compute(views.recoloured(batch.keys), None if cache is not None else clean_flip ^ strong_flip)
+
     def strong_view() -> Tensor:
-        return views.strong(images, strong_flip, batch.keys)
+        return views.strong(images[changed], strong_flip[changed], batch.keys[changed])
 
     pixels = [strong_view()] if frozen else []
     if cache is None:
@@ -54,7 +60,25 @@ def compute_views(source: FeatureSource, batch: Batch, class_positives: bool) ->
     if class_positives:
         positive = cache.read(batch.positives, positive_flip) if cache is not None else features[1]
 
+    if strong is not None and isinstance(changed, Tensor):
+        plain = cache.read(batch.rows, strong_flip) if cache is not None else clean
+        strong = replaced(plain[0], changed, strong[0]), replaced(plain[1], changed, strong[1])
+
     def strong_features() -> Features:
         return strong if strong is not None else source.of(strong_view())[0]
 
     return StepViews(clean, clean_flip, strong_features, strong_flip, positive, positive_flip)
+
+
+def rows_to_compute(recoloured: Tensor, turned: Tensor | None) -> Tensor:
+    """The strong views (b,) that are not clean views: those with other colours and, without a cache, those turned.
+
+    At least one: not every backbone takes an empty batch.
+    """
+    rows = (recoloured if turned is None else recoloured | turned).nonzero()[:, 0]
+    return rows if len(rows) else rows.new_zeros(1)
+
+
+def replaced(features: Tensor, rows: Tensor, by: Tensor) -> Tensor:
+    """Features (B, ...) with some rows (b,) replaced by others (b, ...)."""
+    return features.index_copy(0, rows, by.to(features.dtype))

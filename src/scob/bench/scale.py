@@ -159,7 +159,7 @@ def bench_scale(
 def free_memory() -> int:
     """Bytes of available host memory; 4 GiB if the system does not report it."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return 4 << 30

@@ -21,7 +21,8 @@ from scob.training.build import Experiment, build
 # On a GPU, each of these operations makes the host wait for a value or a shape.
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "aten.equal")
 ROOT = Path(__file__).parents[1]
-HOST_ONLY = ("_coloured", "_leave_hidden_out")  # functions that choose images or cells by value, on the CPU only
+# Functions that choose images or cells by value, on the CPU only.
+HOST_ONLY = ("_coloured", "_leave_hidden_out", "few_or_many", "rows_to_compute", "_keep_winners")
 
 
 class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -46,7 +46,15 @@ def bench_config(backbone: str, batch: int, size: int, **train: Any) -> Config:
             "data": {"size": size, "workers": 0},
             "model": {"backbone": backbone, "calibrate_bn": False},
             "scob": {"init_epochs": 0},
-            "train": {"batch": batch, "epochs": 1000, "log_every": 10**6, "checkpoint_minutes": 0, **train},
+            "train": {
+                "batch": batch,
+                "epochs": 1000,
+                "log_every": 10**6,
+                "checkpoint_minutes": 0,
+                "compile": False,
+                "feature_cache": "none",
+                **train,
+            },
         }
     )
 

@@ -10,8 +10,10 @@ import sys
 
 import typer
 
-from scob.cli.console import complain
+from scob import __version__
+from scob.cli.console import complain, out
 from scob.errors import UserError
+from scob.installation import explain_missing, report
 from scob.launch import launch
 
 VERBS = (
@@ -33,7 +35,6 @@ def build() -> typer.Typer:
         name="scob",
         help="Train on images that have one label each, then name everything in them.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
     )
@@ -42,6 +43,13 @@ def build() -> typer.Typer:
     def options(
         context: typer.Context,
         debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error."),
+        version: bool = typer.Option(
+            False,
+            "--version",
+            callback=show_version,
+            is_eager=True,
+            help="Show the versions, the device and the extras: what a bug report needs.",
+        ),
     ) -> None:
         if launch().count > 1 and context.invoked_subcommand not in SHARED:
             raise UserError(
@@ -55,6 +63,8 @@ def build() -> typer.Typer:
 
 def hide_token(words: list[str]) -> None:
     """Start again with `scob review --token` in the environment, where other users cannot see it (`ps` can)."""
+    if os.name == "nt":  # other users do not see command lines, and a process cannot be replaced by another
+        return
     if words[:1] != ["review"] or not any(word.partition("=")[0] == "--token" for word in words):
         return
     rest, environment, given = [], dict(os.environ), iter(words)
@@ -65,6 +75,13 @@ def hide_token(words: list[str]) -> None:
         else:
             rest.append(word)
     os.execve(sys.executable, [sys.executable, "-m", "scob", *rest], environment)
+
+
+def show_version(wanted: bool) -> None:
+    """`scob --version`."""
+    if wanted:
+        out.print("\n".join([f"scob {__version__}", *report()]), soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit
 
 
 def main() -> None:
@@ -101,9 +118,13 @@ def is_memory_short(error: BaseException) -> bool:
 
 
 def explain_or_raise(error: BaseException, debug: bool) -> None:
-    """End with one sentence about a path that the system refuses or a process that is lost; raise anything else."""
+    """End with one sentence about a missing package, a refused path or a lost process; raise anything else."""
     if debug:
         raise error
+    hint = explain_missing(error.name) if isinstance(error, ModuleNotFoundError) else None
+    if hint is not None:
+        complain(hint)
+        sys.exit(2)
     if isinstance(error, OSError) and error.filename is not None:
         # a path that no verb expects: a name too long, a device, a network share that vanished
         complain(f"{error.filename}: {error.strerror}")

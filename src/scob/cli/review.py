@@ -34,6 +34,7 @@ def review(
     ] = False,
 ) -> None:
     """Serve the page, then write `reviewed.csv`."""
+    from scob.files import has_locks
     from scob.recovery import decisions as store
     from scob.recovery.suggestion import recovered_folder
     from scob.recovery.web.server import serve
@@ -47,10 +48,8 @@ def review(
 
     log = store.DecisionLog(recovered_folder(run))
     with contextlib.suppress(OSError):
-        if log.path.exists():
-            with log.path.open("rb") as file:
-                if not store.has_locks(file.fileno()):
-                    note(f"{log.path.parent} has no file locks: only one review at a time can write there.")
+        if log.path.exists() and not has_locks(log.path.with_name(store.LOCK)):
+            note(f"{log.path.parent} has no file locks: only one review at a time can write there.")
     older = store.set_aside(log)
     if older is not None:
         again = command("recover", run, "--import", older)

@@ -52,7 +52,7 @@ class TrainOptions:
 def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
-    from scob.parallel import choose_device
+    from scob.parallel import choose_device, unused_cuda
     from scob.training.choose_backbone import choose_backbone
     from scob.training.continuation import config_from_model
     from scob.training.prepare import prepare
@@ -94,6 +94,9 @@ def train(options: TrainOptions) -> None:
         if o.init is not None:
             RunFolder(folder).check_free()
             config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
+    unused = unused_cuda() if config.train.device == "auto" and prints() else None
+    if unused is not None:
+        note(unused)
     with Live(config.method) as live:
         try:
             finished = run(

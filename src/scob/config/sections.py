@@ -217,11 +217,16 @@ class TrainSettings(Section):
         "auto", "auto: bf16 on a GPU that supports it, else fp32; fp64: slow, for checking arithmetic", None
     )
     deterministic: bool = setting(False, "bit-identical runs on a GPU, but slower", None)
-    compile: bool = setting(False, "run each step as one CUDA graph (keeps the images on the GPU)", None)
-    feature_cache: Literal["none", "device", "host", "disk"] = setting(
-        "none",
-        "where to cache a frozen backbone's features of the clean views (computed once; results unchanged)",
+    compile: Literal["auto", True, False] = setting(
+        "auto", "run each step as one CUDA graph; auto: where the method, the device and its memory allow it", None,
+        before=False,
+    )  # fmt: skip
+    feature_cache: Literal["auto", "none", "device", "host", "disk"] = setting(
+        "auto",
+        "where to cache a frozen backbone's features of the clean views (computed once; results unchanged); auto: on "
+        "the device, else in main memory, else nowhere, by what is free",
         None,
+        before="none",
     )
     rows: Literal["device", "host", "disk"] = setting(
         "device", "where to keep the estimates and masks of all images; disk: a mapped file in the run folder", None,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scob.data.images import ImageFiles
 from scob.data.progress import Progress
 from scob.errors import UserError
-from scob.files import remove_dead_parts, sync_folder, write_atomically
+from scob.files import locked, remove_dead_parts, sync_folder, write_atomically
 
 FORMAT = "scob-packed-1"  # rename it whenever `decode` changes the pixels of a file
 # Batches of rows -> pixels (B, 3, S, S) and, by position in the batch, what could not be decoded.
@@ -58,7 +58,11 @@ def open_packed(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot create the cache folder {folder}: {error.strerror}") from error
-    with _lock(folder / f"{key}.lock"):
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / f"{key}.lock"))  # one process builds at a time
+        except OSError as error:
+            raise UserError(f"cannot write to the cache folder {folder}: {error.strerror}") from error
         packed = _open(manifest, current, len(files), size)  # another run may have built it in the meantime
         if packed is None:
             _build(files, size, manifest, current, decoder, progress)
@@ -71,7 +75,7 @@ def open_packed(
 def _open(manifest: Path, current: str, count: int, size: int) -> Packed | None:
     """The cache that `manifest` describes, or None if it is missing, out of date or damaged."""
     try:
-        entry = json.loads(manifest.read_text())
+        entry = json.loads(manifest.read_text(encoding="utf-8"))
         if entry["format"] != FORMAT or entry["fingerprint"] != current:
             return None
         path = manifest.parent / Path(entry["file"]).name
@@ -122,21 +126,3 @@ def _build(
         if old != path:
             with contextlib.suppress(OSError):
                 old.unlink()
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """One process builds at a time; the lock ends with its process."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock: two may build at once, and the rename keeps the file whole
-        yield
-        return
-    try:
-        file = path.open("w")
-    except OSError as error:
-        raise UserError(f"cannot write to the cache folder {path.parent}: {error.strerror}") from error
-    with file:
-        with contextlib.suppress(OSError):  # some network file systems have no locks either
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

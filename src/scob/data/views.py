@@ -52,6 +52,10 @@ class Views:
         unit = _unit(_mirror(self._resized(images), flip))
         return self._standardised(self._coloured(unit, keys, "strong", JITTER_SHARE))
 
+    def recoloured(self, keys: Tensor) -> Tensor:
+        """Which images the strong view changes, beyond mirroring them: (B,) int64 -> (B,) bool."""
+        return self._changes(keys, "strong", JITTER_SHARE).any(dim=1)
+
     def crop(self, images: Tensor, keys: Tensor, stream: str) -> Tensor:
         """A random part of each image, mirrored at random and coloured: -> (B, 3, S, S) float32, normalised."""
         flip = self.flips(keys, stream)
@@ -65,6 +69,11 @@ class Views:
     def _draw(self, keys: Tensor, stream: str, count: int) -> Tensor:
         """`count` numbers in [0, 1) per key; the 0 keeps views identical to those of earlier versions."""
         return uniform(keys, seed_key(self.seed, 0, stream), count)
+
+    def _changes(self, keys: Tensor, stream: str, jitter_share: float) -> Tensor:
+        """Whether each image is jittered, made grey, blurred: -> (B, 3) bool."""
+        shares = torch.tensor((jitter_share, GREY_SHARE, BLUR_SHARE), device=keys.device)
+        return self._draw(keys, f"{stream} colour", 8)[:, 5:8] < shares
 
     def _resized(self, images: Tensor) -> Tensor:
         if images.shape[-2:] == (self.size, self.size):

@@ -1,7 +1,6 @@
 """Drawing explanations: the picture with its map, the mask's outline and the boxes, and the file it is saved as."""
 
 import io
-import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+
+from scob.files import portable_name
 
 if TYPE_CHECKING:
     from scob.inference.explain import Explanation
@@ -115,15 +116,10 @@ def unique_names(keys: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for key, wanted_name in zip(keys, wanted, strict=True):
-        name, number = safe(wanted_name), 1
+        name, number = portable_name(wanted_name), 1
         while name.lower() in taken:
             number += 1
-            name = f"{safe(wanted_name)}-{number}"
+            name = f"{portable_name(wanted_name)}-{number}"
         taken.add(name.lower())
         names[key] = name
     return names
-
-
-def safe(name: str) -> str:
-    """The name with only characters that every file system accepts."""
-    return re.sub(r"[^\w.-]+", "_", name.encode("utf-8", "replace").decode()).strip(".")[:80] or "_"

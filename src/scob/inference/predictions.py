@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scob.errors import UserError, printable
 from scob.files import csv_text, remove_dead_parts, sync_folder
+from scob.installation import install_line
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
@@ -184,7 +185,7 @@ class PredictionFile:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise UserError("parquet needs pyarrow: pip install 'scob[parquet]'") from None
+            raise UserError(f"parquet needs pyarrow: {install_line('parquet')}") from None
 
         group, self._waiting = self._waiting, []
         columns: dict[str, Any] = {

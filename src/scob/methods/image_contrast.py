@@ -89,6 +89,7 @@ class ImageLevelContrast(GuidedMethod):
 
     title = "Scob with image-level contrast"
     needs_images = True
+    capturable = False
     started: Tensor
 
     def __init__(

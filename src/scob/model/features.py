@@ -26,9 +26,12 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 def resolve_precision(device: torch.device, precision: str) -> str:
     """`auto` means bf16 on a GPU that has it in hardware, fp32 elsewhere (on most CPUs bf16 is slower)."""
+    if precision == "fp64" and device.type == "mps":
+        raise UserError("Apple's Metal has no 64-bit numbers: use train.device=cpu with train.precision=fp64")
     if precision != "auto":
         return precision
-    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    # GPUs before Ampere only emulate bf16, which is slower than fp32.
+    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
 
 
 class FeatureCache:

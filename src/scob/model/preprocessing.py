@@ -68,7 +68,7 @@ def _files(folder: Path, name: str, *files: str) -> Iterator[Path]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        stored = json.loads(file.read_text())
+        stored = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read: {error}") from error
     if not isinstance(stored, dict):

@@ -59,7 +59,7 @@ class SemanticMaskedTransformer(nn.Module):
     def __init__(self, channels: int, grid: tuple[int, int], settings: ModelSettings) -> None:
         super().__init__()
         width = settings.width
-        self.position_at_input = settings.position == "input"
+        self.position_at_input, self.dropout = settings.position == "input", settings.dropout
         self.reduce = nn.Linear(channels, width)
         self.rows = nn.Parameter(torch.empty(grid[0], width // 2).uniform_(0, 1))
         self.columns = nn.Parameter(torch.empty(grid[1], width - width // 2).uniform_(0, 1))
@@ -84,7 +84,7 @@ class SemanticMaskedTransformer(nn.Module):
             return self.encode(cells, position, None).mean(dim=1)
         seen = keep.flatten(1)
         seen = seen | ~seen.any(dim=1, keepdim=True)
-        return encode_visible(self.encode, cells, position, seen)
+        return encode_visible(self.encode, cells, position, seen, draws=self.training and self.dropout > 0)
 
     def encode(self, cells: Tensor, position: Tensor, seen: Tensor | None) -> Tensor:
         """Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are visible (B, n) -> (B, n, D)."""

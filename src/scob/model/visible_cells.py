@@ -13,20 +13,33 @@ from torch import Tensor
 Encode = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
-def encode_visible(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
-    """The mean of the encoded visible cells: (B, n, C), (n, D), (B, n) bool, at least one per row -> (B, D)."""
+SMALLEST_GROUP = 6  # images; smaller groups are padded less but need more operations
+
+
+def encode_visible(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, draws: bool = False) -> Tensor:
+    """The mean of the encoded visible cells: (B, n, C), (n, D), (B, n) bool, at least one per row -> (B, D).
+
+    `draws`: `encode` has dropout, whose draws depend on the shapes of the groups: they stay as they have always been.
+    """
     if cells.device.type != "cpu" or not len(cells):  # a GPU would have to wait to learn how many cells are visible
         return masked_mean(encode(cells, position, seen), seen)
-    return _leave_hidden_out(encode, cells, position, seen)
+    return _leave_hidden_out(encode, cells, position, seen, few_or_many(seen) if draws else alike(seen))
 
 
-def _leave_hidden_out(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
-    """The same vectors from the visible cells alone.
-
-    Images that show few cells and images that show many are encoded separately, each group padded to its widest image.
-    """
+def few_or_many(seen: Tensor) -> list[Tensor]:
+    """Rows of the images that show few cells, and of those that show many: (B, n) bool -> one or two groups."""
     few = seen.sum(dim=1) <= seen.shape[1] // 4
-    groups = [rows for rows in (few.nonzero()[:, 0], (~few).nonzero()[:, 0]) if len(rows)]
+    return [rows for rows in (few.nonzero()[:, 0], (~few).nonzero()[:, 0]) if len(rows)]
+
+
+def alike(seen: Tensor) -> list[Tensor]:
+    """Rows of the images, in groups that show about equally many cells: (B, n) bool -> groups of about equal size."""
+    order = seen.sum(dim=1).argsort(stable=True)
+    return list(order.tensor_split(max(1, len(order) // SMALLEST_GROUP)))
+
+
+def _leave_hidden_out(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, groups: list[Tensor]) -> Tensor:
+    """The same vectors from the visible cells alone. Each group of images is padded to its widest image."""
     vectors = []
     for rows in groups:
         shown = seen[rows]

@@ -8,7 +8,6 @@ import atexit
 import contextlib
 import csv
 import errno
-import fcntl
 import io
 import json
 import os
@@ -21,10 +20,10 @@ from typing import Any
 from filelock import SoftFileLock, Timeout
 
 from scob.errors import UserError
-from scob.files import csv_text, free_path, remove_dead_parts, unguarded, write_atomically
+from scob.files import csv_text, free_path, has_locks, locked, remove_dead_parts, unguarded, write_atomically
 from scob.recovery.suggestion import Pair, text
 
-DECISIONS, REVIEWED = "decisions.jsonl", "reviewed.csv"
+DECISIONS, REVIEWED, LOCK = "decisions.jsonl", "reviewed.csv", ".decisions.lock"
 ACCEPT, REJECT, SKIP, UNDO = "accept", "reject", "skip", "undo"
 ANSWERS = (ACCEPT, REJECT, SKIP, UNDO)
 HEADER, SIGNS = ("image", "label", "state"), {ACCEPT: "+1", REJECT: "-1"}
@@ -55,7 +54,7 @@ class DecisionLog:
     """The decisions of one folder. Several threads may share a log, and several servers a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / DECISIONS
+        self.path, self._lock_file = folder / DECISIONS, folder / LOCK
         self.lines: list[Decision] = []
         self.latest: dict[Pair, Decision] = {}
         self._offset = self._row = self._inode = 0
@@ -85,9 +84,8 @@ class DecisionLog:
         """Write one line and return when it is on disk; if that fails, the log is as it was before."""
         with self._lock:
             try:
-                with self.path.open("a+b", buffering=0) as file:
-                    if self._alone is None:
-                        fcntl.flock(file, fcntl.LOCK_EX)
+                lock = locked(self._lock_file) if self._alone is None else contextlib.nullcontext()
+                with lock, self.path.open("a+b", buffering=0) as file:
                     self._finish_last_line(file)
                     size = os.fstat(file.fileno()).st_size
                     try:
@@ -109,8 +107,8 @@ class DecisionLog:
         On a file system without locks (some network shares) only one process may write: this one, from now on.
         """
         try:
-            with self.path.open("ab") as file:
-                if has_locks(file.fileno()):
+            with self.path.open("ab"):
+                if has_locks(self._lock_file):
                     return ""
         except OSError as error:
             raise UserError(f"cannot write {self.path}: {error.strerror or error}") from error
@@ -181,18 +179,6 @@ class DecisionLog:
             file.write(b"\n")
         else:
             os.ftruncate(file.fileno(), size - len(last))
-
-
-def has_locks(handle: int) -> bool:
-    """Whether the file system of an open file has locks."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.flock(handle, fcntl.LOCK_UN)
-    except BlockingIOError:  # another process has it
-        return True
-    except OSError:
-        return False
-    return True
 
 
 def _is_json(line: bytes) -> bool:

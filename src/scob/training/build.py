@@ -23,10 +23,14 @@ from scob.model.network import Network, build_network
 from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
 from scob.training.events import Listener, Note, ReadTrueMasks, silent
+from scob.training.execution import Execution, read_execution, why_plain
 from scob.training.inputs import Inputs, open_inputs
 from scob.training.optimise import AdamOptimiser
+from scob.training.out_of_memory import FittingBatch
 from scob.training.run_data import Data
 from scob.training.scoring import score_images
+
+EVALUATED_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,20 @@ class Experiment:
     optimiser: AdamOptimiser
     plan: Plan
     processes: Processes
+    execution: Execution
 
     @property
     def source(self) -> FeatureSource:
         """Where the method gets the training images' features."""
         return self.inputs.sources["train"]
 
-    def scores(self, split: str, progress: Callable[[int], None] | None = None) -> Tensor:
+    def scores(
+        self, split: str, progress: Callable[[int], None] | None = None, batch: FittingBatch | None = None
+    ) -> Tensor:
         """The network's predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU."""
+        batch = batch or FittingBatch(EVALUATED_AT_ONCE)
         source, feed, mirror = self.inputs.sources[split], self.inputs.feeds[split], self.config.train.flip_test
-        return score_images(self.network, source, feed, mirror=mirror, processes=self.processes, progress=progress)
+        return score_images(self.network, source, feed, batch, mirror, self.processes, progress)
 
 
 def build(
@@ -72,7 +80,8 @@ def build(
         inputs = open_inputs(config, data, processes, restored, folder, listen)
     torch.manual_seed(seed_key(t.seed, "weights"))
     network = assemble(config, inputs.backbone, data.observed, inputs.grids).to(device)
-    pad = processes.count > 1 or t.compile
+    execution = choose_execution(config, inputs, processes, read_execution(folder))
+    pad = processes.count > 1 or execution.padded
     plan = Plan(data.observed, t.batch, t.seed, processes.rank, processes.count, pad)
     problem = make_problem(config, data, plan, processes, inputs.grids, folder, listen)
     source = inputs.sources["train"]
@@ -81,8 +90,27 @@ def build(
         method.double()
     for remark in method.remarks():
         listen(Note(remark))
+    if execution.reasons:
+        listen(Note("; ".join(execution.reasons)))
     optimiser = AdamOptimiser(method.groups(), t, plan.steps * t.epochs, processes, device)
-    return Experiment(config, data, inputs, network, method, optimiser, plan, processes)
+    return Experiment(config, data, inputs, network, method, optimiser, plan, processes, execution)
+
+
+def choose_execution(config: Config, inputs: Inputs, processes: Processes, record: Execution | None) -> Execution:
+    """How the steps of a run are executed: as the settings or the `record` of an earlier part say, else what can be."""
+    t = config.train
+    wanted = record.graph if record is not None and t.compile == "auto" else t.compile is not False
+    plain = why_plain(config, processes) if wanted or record is None else "as in the run so far"
+    if not plain and inputs.features in ("host", "disk"):
+        plain = "a graph cannot read features from memory outside the GPU"
+    if not plain and inputs.feeds["train"].resident is None:
+        plain = "the images do not fit on the GPU"
+    graph = wanted and not plain
+    padded = t.compile is True or graph or (record is not None and record.padded)
+    steps = "each step runs as one CUDA graph" if graph else f"steps run one operation at a time ({plain})"
+    asked = t.compile == "auto" or (t.compile is True and not graph), t.feature_cache == "auto"
+    reasons = tuple(text for text, shown in zip((steps, inputs.reason), asked, strict=True) if shown)
+    return Execution(graph, padded, inputs.features, reasons)
 
 
 def set_determinism(deterministic: bool) -> None:

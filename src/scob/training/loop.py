@@ -2,7 +2,8 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scob.draws import seed_key
 from scob.errors import UserError
 from scob.training.averaging import Average
 from scob.training.best_weights import read_best, remove_bests, save_best, trained_tensors
-from scob.training.build import Experiment
+from scob.training.build import EVALUATED_AT_ONCE, Experiment
 from scob.training.checkpoint import (
     Checkpoint,
     Progress,
@@ -28,7 +29,7 @@ from scob.training.checkpoint import (
 from scob.training.divergence import check_finite
 from scob.training.events import EpochMeasured, Listener, Note, StepLogged, silent
 from scob.training.graphs import GraphedStep
-from scob.training.out_of_memory import suggest_batch_size
+from scob.training.out_of_memory import FittingBatch, suggest_batch_size
 from scob.training.results import measure
 from scob.training.resume import check_frozen, origin_of
 from scob.training.run_folder import RunFolder
@@ -50,7 +51,9 @@ class Training:
         self.origin = origin_of(experiment)
         self.sums: dict[str, Tensor] = {}
         self.last_log: float | None = None
-        self.graphed = graphed_step(experiment)
+        self.execution = experiment.execution
+        self.graphed = graphed_step(experiment, self._give_up_graph)
+        self.scored_at_once = FittingBatch(EVALUATED_AT_ONCE, listen)
         self.tracker: Any = None
         if experiment.processes.first:
             from accelerate.tracking import TensorBoardTracker
@@ -178,7 +181,8 @@ class Training:
         def plain(part: Batch) -> dict[str, Tensor]:
             return e.method.step(part, e.optimiser)
 
-        with suggest_batch_size(batch, t.batch, plain if self.graphed is None and e.processes.count == 1 else None):
+        tries = self.graphed is None and e.processes.count == 1 and self.execution.lower(e.config) is None
+        with suggest_batch_size(batch, t.batch, plain if tries else None):
             losses = self.graphed(batch) if self.graphed is not None else plain(batch)
         if e.processes.count > 1:
             losses = dict(zip(losses, e.processes.total(torch.stack(list(losses.values()))).unbind(), strict=True))
@@ -194,6 +198,12 @@ class Training:
             self.log_step(batch.epoch, began)
             if t.check_processes:
                 e.processes.check_equal(e.method.state_dict())
+
+    def _give_up_graph(self, why: str) -> None:
+        """The step could not be captured: say so, and let a resumed run know."""
+        self.execution = replace(self.execution, graph=False, reasons=(why,))
+        self.execution.save(self.run.path)
+        self.listen(Note(why))
 
     def log_step(self, epoch: int, began: float) -> None:
         """Log the mean losses since the last log line, and report them."""
@@ -245,7 +255,7 @@ class Training:
 
     def scores(self, split: str) -> Tensor:
         """Predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU."""
-        return self.experiment.scores(split, self._between_batches)
+        return self.experiment.scores(split, self._between_batches, self.scored_at_once)
 
     def _between_batches(self, images: int) -> None:
         """A single process may stop in the middle of an evaluation; several must stay together."""
@@ -265,11 +275,10 @@ class Training:
             self.average.adopt()
 
 
-def graphed_step(experiment: Experiment) -> GraphedStep | None:
-    """The step as a CUDA graph, if `train.compile` asks for it and the method, device and images allow it."""
+def graphed_step(experiment: Experiment, given_up: Callable[[str], None]) -> GraphedStep | None:
+    """The step as a CUDA graph, if the run is executed that way; `given_up` hears if it cannot be captured."""
     e = experiment
     resident = e.inputs.feeds["train"].resident
-    possible = e.processes.device.type == "cuda" and e.processes.count == 1 and e.method.capturable
-    if not e.config.train.compile or not possible or resident is None:
+    if not e.execution.graph or not e.method.capturable or resident is None:
         return None
-    return GraphedStep(e.method, e.optimiser, resident)
+    return GraphedStep(e.method, e.optimiser, resident, given_up)

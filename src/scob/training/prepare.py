@@ -23,12 +23,13 @@ from scob.labels import PRESENT
 from scob.model.backbone import Backbone
 from scob.model.load_backbone import load_backbone
 from scob.model.network import build_network
-from scob.parallel import choose_device
+from scob.parallel import Processes, choose_device
 from scob.training.choose_backbone import choose_backbone
 from scob.training.continuation import settings_of_model
+from scob.training.execution import plan_inputs
+from scob.training.out_of_memory import is_out_of_memory, release
 from scob.training.run_data import Data, ReadImages, arrange, expected_positives, read_images
 
-CACHE_BYTES = 2 << 30
 SAMPLE = 200  # images whose size is measured
 
 
@@ -111,7 +112,7 @@ def prepare(
         single_image_classes(data, present), notes=notes(data, present, other_files),
         init=None if init is None else Path(init),
     )  # fmt: skip
-    return replace(prepared, seconds=estimate_seconds(prepared, body, torch_device)) if estimate else prepared
+    return replace(prepared, seconds=seconds_or_none(prepared, body, torch_device)) if estimate else prepared
 
 
 def check_source(source: Path) -> int:
@@ -158,7 +159,7 @@ def check_validation_classes(val: str | Path, source: str | Path, images: ReadIm
 def settings_from_data(
     images: ReadImages, config: Config, device: torch.device, channels: tuple[int, int], settled: dict[str, Any]
 ) -> dict[str, Any]:
-    """Input size, batch, epochs, holdout and memory, from how many images there are, how large, and the backbone.
+    """Input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
 
     `settled` names the model settings that are fixed already. Pre-norm is used, which was best on
     photographs and drawings (docs/results.md). A narrow head needs a higher learning rate, and tolerates it.
@@ -166,8 +167,6 @@ def settings_from_data(
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
-    cells = (size // 16) ** 2 * 1024 + (size // 32) ** 2 * 2048
-    fits = 2 * 4 * cells * count < CACHE_BYTES
     # A head much wider than its inputs learns no more and takes hours on a CPU: 512 for a ResNet-50, 256 for
     # photographs, 128 for drawings.
     fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, min(channels[1], 5 * channels[0] // 2)))
@@ -183,7 +182,6 @@ def settings_from_data(
             "epochs": int(np.clip(round(12 * (3000 / count) ** 0.5), 5, 30)),
             "holdout": holdout,
             "select": "holdout" if holdout else "last",
-            "feature_cache": ("device" if device.type == "cuda" else "host") if fits else "none",
         },
     }
 
@@ -224,13 +222,29 @@ def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str
     return tuple(sentences)
 
 
+def seconds_or_none(prepared: Prepared, backbone: Backbone, device: torch.device) -> float | None:
+    """`estimate_seconds`; None if the timed steps do not fit into memory: the run itself takes steps down."""
+    try:
+        return estimate_seconds(prepared, backbone, device)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    release()
+    return None
+
+
 def estimate_seconds(prepared: Prepared, backbone: Backbone, device: torch.device) -> float:
     """How many seconds the run will take, from the fastest of three steps timed on this device."""
     config = prepared.config
     backbone = backbone.to(device)
     network = build_network(backbone, config.model, prepared.classes, config.data.size).to(device)
     images = torch.zeros(config.train.batch, 3, config.data.size, config.data.size, device=device)
-    views = 1 if config.train.feature_cache != "none" else 3
+    processes = Processes()
+    processes.device = device
+    splits = {"train": prepared.data.train, "holdout": prepared.data.holdout, "evaluate": prepared.data.evaluate}
+    counts = {name: len(split) for name, split in splits.items() if split is not None}
+    plan, _ = plan_inputs(config, counts, processes, (backbone, backbone.grids(config.data.size)))
+    views = 1 if plan.features != "none" else 3
 
     def step() -> None:
         with torch.no_grad():

@@ -36,6 +36,17 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
     return config
 
 
+def with_choices_of(run: RunFolder, config: Config) -> Config:
+    """Settings that leave a choice to us (`auto`), with the one that a run began with, if its settings name it."""
+    if not run.config_file.exists():
+        return config
+    stored, train = run.read_config().train, config.train.model_copy()
+    for key in ("compile", "feature_cache"):
+        if getattr(train, key) == "auto":
+            setattr(train, key, getattr(stored, key))
+    return config.model_copy(update={"train": train})
+
+
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:
     """Refuse to resume with settings (except for more epochs), images or labels that the run did not begin with."""
     stored = run.read_config()

@@ -1,18 +1,17 @@
 """The run folder: settings, observed labels, log, checkpoints, model. Only one process writes to it at a time."""
 
-import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from scob import methods
 from scob.config import Config, dump, read_yaml, resolve
 from scob.errors import UserError
-from scob.files import open_sealed, remove_parts, sealed, write_atomically
+from scob.files import locked, open_sealed, remove_parts, sealed, write_atomically
 from scob.labels import Labels
 from scob.training.checkpoint import Progress
 
@@ -54,20 +53,18 @@ class RunFolder:
         A new folder to which nothing was written is removed again, so a misspelt path leaves no run behind.
         """
         lock, new = self.path / ".lock", not self.path.exists()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o644)
-        except OSError as error:
-            raise UserError(f"cannot write the run folder {self.path}: {error.strerror}") from error
-        try:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.path.mkdir(parents=True, exist_ok=True)
+                if new:  # last: Windows keeps a folder as long as its lock is open
+                    stack.callback(_remove_empty, self.path)
+                stack.enter_context(locked(lock, wait=False))
             except BlockingIOError:
                 raise UserError(
                     f"another process is writing to the run folder {self.path}: wait for it, or give another --out"
                 ) from None
-            except OSError:  # some network file systems have no locks
-                pass
+            except OSError as error:
+                raise UserError(f"cannot write the run folder {self.path}: {error.strerror}") from error
             for folder in (self.path, self.checkpoints, self.model):
                 remove_parts(folder)
             try:
@@ -76,9 +73,6 @@ class RunFolder:
                 with suppress(OSError):
                     if new and list(self.path.iterdir()) == [lock]:
                         lock.unlink()
-                        self.path.rmdir()
-        finally:
-            os.close(handle)
 
     def write_config(self, config: Config) -> None:
         text = dump(config)
@@ -179,3 +173,8 @@ def _is_before(record: dict[str, Any], progress: Progress) -> bool:
     if isinstance(step, int):
         return step <= progress.step
     return isinstance(epoch, int) and epoch < progress.epoch
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

@@ -13,6 +13,7 @@ from scob.model.features import FeatureSource, autocast, resolve_precision
 from scob.model.network import Network
 from scob.parallel import Processes
 from scob.training.model_folder import ModelCard
+from scob.training.out_of_memory import FittingBatch
 
 
 def row_batches(count: int, batch: int, rank: int = 0, processes: int = 1) -> Iterator[NDArray[np.int64]]:
@@ -34,7 +35,7 @@ def score_images(
     network: Network,
     source: FeatureSource,
     feed: Feed,
-    batch: int = 64,
+    batch: int | FittingBatch = 64,
     mirror: bool = False,
     processes: Processes | None = None,
     progress: Callable[[int], None] | None = None,
@@ -42,26 +43,32 @@ def score_images(
     """Probabilities (N, L) float32 of a feed's images, on the CPU and in their order.
 
     Features come from the source's cache if it has one, else from the pixels. `mirror` averages the logits of each
-    image and its mirror image.
+    image and its mirror image. A batch that does not fit into memory is computed in halves.
     """
+    fitting = batch if isinstance(batch, FittingBatch) else FittingBatch(batch)
     processes = processes or Processes()
     was_training = network.training
     network.eval()
     scores: list[Tensor] = []
-    batches = list(row_batches(len(feed), batch, processes.rank, processes.count))
+    batches = list(row_batches(len(feed), fitting.size, processes.rank, processes.count))
     images = feed.iterate(batches) if source.cache is None else None
     for rows in batches:
         pixels = next(images) if images is not None else None
         device = source.cache.device if source.cache is not None else pixels.device  # type: ignore[union-attr]
         on_device = torch.from_numpy(rows).to(device)
-        logits: Tensor | None = None
-        for turned in (False, True) if mirror else (False,):
-            features = source.clean(on_device, pixels, torch.full((len(rows),), turned, device=device))
-            with autocast(device, source.precision):
-                answer = network.classify(features).float()
-            logits = answer if logits is None else (logits + answer) / 2
-        assert logits is not None
-        scores.append(logits.sigmoid())
+
+        def scored(part: slice, rows: Tensor = on_device, pixels: Tensor | None = pixels) -> Tensor:
+            logits: Tensor | None = None
+            some = None if pixels is None else pixels[part]
+            for turned in (False, True) if mirror else (False,):
+                features = source.clean(rows[part], some, torch.full_like(rows[part], turned, dtype=torch.bool))
+                with autocast(rows.device, source.precision):
+                    answer = network.classify(features).float()
+                logits = answer if logits is None else (logits + answer) / 2
+            assert logits is not None
+            return logits.sigmoid()
+
+        scores.append(fitting.compute(len(rows), scored))
         if progress is not None:
             progress(len(rows))
     network.train(was_training)

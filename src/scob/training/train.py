@@ -9,17 +9,21 @@ from typing import Any
 from scob.config import Config
 from scob.data.images import cause
 from scob.errors import UserError
+from scob.launch import launch
 from scob.parallel import Processes, start
 from scob.training.build import Experiment, build
 from scob.training.checkpoint import Checkpoint, Progress, latest_checkpoint, set_aside
 from scob.training.continuation import initialise
 from scob.training.events import CheckpointDamaged, Listener, Note, Started, silent
+from scob.training.execution import FILE as EXECUTION
+from scob.training.execution import Execution, read_execution
 from scob.training.finished_run import FinishedRun
 from scob.training.inputs import Inputs
 from scob.training.loop import Training
 from scob.training.model_folder import ModelCard, check_weights
+from scob.training.out_of_memory import StepTooLarge, release
 from scob.training.results import write_results
-from scob.training.resume import check_same, judge_of
+from scob.training.resume import check_same, judge_of, with_choices_of
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.run_splits import as_it_began
@@ -48,8 +52,43 @@ def train(
 
     With `resume`, an interrupted run continues from its last checkpoint, and a finished one is returned as it is;
     without it, a folder that already contains a run is refused. `init` is a model to continue from (`prepare` or
-    `config_from_model` give the settings for it). `loop` may be a subclass of `Training` that logs more.
+    `config_from_model` give the settings for it). `loop` may be a subclass of `Training` that logs more. If a step does
+    not fit into memory, the run goes on from its last checkpoint with less (`Execution.lower`), where there is less.
     """
+    while True:
+        try:
+            return train_once(config, out, resume, init, listen, shared, loop)
+        except StepTooLarge:
+            lowered = lower_execution(Path(out), config, shared)
+            if lowered is None:
+                raise
+        release()
+        listen(Note(f"a step did not fit into memory; the run goes on from its last checkpoint {lowered.reasons[0]}"))
+        resume = True
+
+
+def lower_execution(folder: Path, config: Config, shared: SharedParts) -> Execution | None:
+    """Take one step down in a run's record; None if there is none, or if other runs share what would have to change."""
+    record = read_execution(folder)
+    lowered = None if record is None else record.lower(config)
+    if record is None or lowered is None or (shared.inputs is not None and lowered.features != record.features):
+        return None
+    if (shared.processes.count if shared.processes is not None else launch().count) > 1:
+        return None
+    lowered.save(folder)
+    return lowered
+
+
+def train_once(
+    config: Config,
+    out: Path,
+    resume: bool,
+    init: str | Path | None,
+    listen: Listener,
+    shared: SharedParts,
+    loop: type[Training],
+) -> FinishedRun:
+    """`train`, up to the first step that does not fit into memory."""
     run = RunFolder(out)
     processes = shared.processes or start(config.train.device)
     listen = listen if processes.first else silent
@@ -62,10 +101,12 @@ def train(
                 (run.path / LOST).unlink(missing_ok=True)
                 if not resume:
                     run.check_free()
+                    (run.path / EXECUTION).unlink(missing_ok=True)
                     if left := set_aside(run.checkpoints):
                         listen(Note(f"{left} checkpoints of an earlier run were in {run.checkpoints}: renamed"))
         if resume and (ended := summary_of_whole_run(run, config.train.epochs, listen)) is not None:
             return FinishedRun(run, config, ended)
+        config = with_choices_of(run, config) if resume else config
         data = shared.data or read_data(config, listen, run if resume and run.config_file.exists() else None)
         if data.evaluate is None:
             listen(Note(nothing_reported(data, config)))
@@ -76,6 +117,8 @@ def train(
         checkpoint = latest_checkpoint(run.checkpoints, judge_of(config, data.drawn)) if resume else None
         tensors = checkpoint.tensors if checkpoint is not None else None
         experiment = build(config, data, processes, tensors, run.path, listen, shared.inputs)
+        if processes.first:
+            experiment.execution.save(run.path)
         if shared.inputs is None:
             stack.callback(experiment.inputs.close)
         if starts_from is not None:

@@ -27,6 +27,7 @@ from scob.inference.model import Scob
 from scob.inference.onnx.quantise import quantise, quiet
 from scob.inference.onnx.runtime import FORMAT, INPUT, OUTPUT, OnnxModel
 from scob.inference.scoring import score_together
+from scob.installation import install_line
 from scob.training.find_model import find_model
 
 OPSET = 17
@@ -116,7 +117,7 @@ def export(
         raise UserError(f"there is no export format {format!r}: use onnx")
     for needed in ("onnx", "onnxscript", "onnxruntime"):
         if not _importable(needed):
-            raise UserError(f"exporting needs {needed}: pip install 'scob[onnx]'")
+            raise UserError(f"exporting needs {needed}: {install_line('onnx')}")
     trained = find_model(model)
     if trained.is_onnx:
         raise UserError(f"{trained.path} is an ONNX file already; export its model folder")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scob.errors import UserError
+from scob.installation import install_line
 
 FORMAT = "scob-onnx-1"
 INPUT, OUTPUT = "pixels", "scores"
@@ -22,7 +23,7 @@ class OnnxModel:
         try:
             import onnxruntime
         except ImportError:
-            raise UserError("an .onnx model needs onnxruntime: pip install 'scob[onnx]'") from None
+            raise UserError(f"an .onnx model needs onnxruntime: {install_line('predict')}") from None
         if not path.is_file():
             raise UserError(f"there is no model at {path}")
         options = onnxruntime.SessionOptions()

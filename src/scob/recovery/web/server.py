@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scob.errors import UserError
+from scob.installation import install_line
 from scob.recovery import decisions
 from scob.recovery.suggestion import recovered_folder
 
@@ -31,7 +32,7 @@ def serve(
 
         from scob.recovery.web.app import create_app
     except ImportError as error:
-        raise UserError("the review page needs FastAPI and uvicorn: pip install scob[review]") from error
+        raise UserError(f"the review page needs FastAPI and uvicorn: {install_line('review')}") from error
     check_address(host, token)
     app = create_app(run, host, token)
     listening = open_socket(host, port)

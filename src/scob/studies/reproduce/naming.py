@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from scob.config import Config, result_neutral_keys
+from scob.config.values import values_before
 from scob.data.readers import infer_format
 from scob.errors import UserError
 from scob.files import fingerprint
@@ -29,6 +30,8 @@ def run_name(data_id: str, base: Config, config: Config) -> str:
     for name in result_neutral_keys():
         section, _, key = name.partition(".")
         del tree[section][key]
+    for section, before in values_before().items():  # `auto` leaves a name as it was before there was a choice
+        tree[section].update({key: value for key, value in before.items() if tree[section][key] == "auto"})
     foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method", config.method}
     for section in foreign:  # settings of other methods do not matter
         del tree[section]
