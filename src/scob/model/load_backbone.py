@@ -138,7 +138,13 @@ def _load(name: str | Path, **how: Any) -> nn.Module:
     how |= {"dtype": torch.float32, "use_safetensors": True, "trust_remote_code": False}
     if config.model_type in KINDS:
         return load_tower(name, config.model_type, **how)
-    body: nn.Module = _backbone_class(config).from_pretrained(name, config=tap_two_stages(config), **how)
+    how |= {"config": tap_two_stages(config), "output_loading_info": True}
+    body: nn.Module
+    body, loaded = _backbone_class(config).from_pretrained(name, **how)
+    shapes = {key: value.shape for key, value in body.state_dict().items()}
+    # transformers draws what is missing at random; norms that only a backbone has begin as ones and zeros.
+    if missing := sorted(key for key in loaded["missing_keys"] if len(shapes.get(key, ())) > 1):
+        raise ValueError(f"{len(missing)} of its weights are missing, the first: {missing[0]}")
     return body
 
 
@@ -147,7 +153,9 @@ def _from_folder(folder: Path) -> nn.Module:
         raise UserError(f"{folder} is not a transformers backbone folder: it has no config.json")
     try:
         return _load(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # transformers raises many kinds of exceptions for wrong values
         refuse_custom_code(str(folder), error)
         raise UserError(f"cannot load the backbone in {folder}: {first_line(error)}") from error
 

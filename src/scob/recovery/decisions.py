@@ -198,7 +198,7 @@ def has_locks(handle: int) -> bool:
 def _is_json(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
