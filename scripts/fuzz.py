@@ -2,7 +2,7 @@
 
 The parsers (tests/fuzz/parsers.py) take turns in one process. Each gets mutations of valid inputs; an input with an
 outcome that is new (another sentence) is kept and mutated further. A finding is any exception except `UserError`, a
-crash, more than 20 seconds or more than 4 GB. It is kept under --out, and the numbers are added to those of earlier
+crash, more than 20 CPU seconds or more than 4 GB. It is kept under --out, and the numbers are added to those of earlier
 runs. `--docs` writes them into docs/reliability.md.
 """
 
@@ -36,7 +36,7 @@ KEPT, LONGEST = 400, 1 << 14  # inputs kept per parser, and their length
 
 
 class Hang(BaseException):
-    """An input that takes more than `SLOWEST` seconds."""
+    """An input that takes more than `SLOWEST` seconds of CPU time."""
 
 
 class Parser:
@@ -47,11 +47,11 @@ class Parser:
         self.inputs = seeds_of(name)
         self.valid = len(self.inputs)
         self.outcomes: set[str] = set()
-        self.numbers = {"seconds": 0.0, "executions": 0, "accepted": 0}
+        self.numbers = {"seconds": 0.0, "cpu": 0.0, "executions": 0, "accepted": 0}
 
     def run(self, seconds: float, current: Path) -> None:
         """Mutate and try for that long; `current` is the input being tried, in case the process dies of it."""
-        began = time.monotonic()
+        began, used = time.monotonic(), time.process_time()
         while (now := time.monotonic()) - began < seconds:
             valid = self.chance.random() < 0.5
             start = self.chance.choice(self.inputs[: self.valid] if valid else self.inputs)
@@ -64,10 +64,11 @@ class Parser:
                 self.outcomes.add(outcome)
                 self.inputs.append(data)
         self.numbers["seconds"] += now - began
+        self.numbers["cpu"] += time.process_time() - used
 
     def outcome(self, data: bytes) -> str:
         """'accepted', or the sentence it was refused with, without the parts that vary from input to input."""
-        signal.setitimer(signal.ITIMER_REAL, SLOWEST)
+        signal.setitimer(signal.ITIMER_PROF, SLOWEST)
         try:
             return "accepted" if survives(PARSERS[self.name], data, self.hear) else self.sentence
         except (Exception, Hang) as error:
@@ -75,7 +76,7 @@ class Parser:
             self.keep(f"{type(error).__name__}-{place}", data, "".join(traceback.format_exception(error)))
             return place
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def hear(self, sentence: str) -> None:
         self.sentence = re.sub(r"/\S+|'[^']*'|\"[^\"]*\"|[^a-zA-Z ]", "", sentence)[:80]
@@ -121,7 +122,7 @@ def take_turns(names: list[str], seconds: float, out: Path, seed: int) -> None:
 def work(names: list[str], end: float, out: Path, seed: int, current: Path) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    signal.signal(signal.SIGALRM, hang)
+    signal.signal(signal.SIGPROF, hang)
     parent = os.getppid()
     parsers = [Parser(name, out, random.Random(f"{name} {seed}")) for name in names]
     for parser in endlessly(parsers):
@@ -159,12 +160,11 @@ def read_numbers(out: Path) -> dict[str, dict[str, float]]:
 
 def table(numbers: dict[str, dict[str, float]]) -> str:
     """The numbers as Markdown."""
-    lines = ["| parser | seconds | executions | accepted |", "|---|---|---|---|"]
-    for name in sorted(numbers):
-        n = numbers[name]
-        lines.append(f"| `{name}` | {n['seconds']:.0f} | {n['executions']:,.0f} | {n['accepted']:,.0f} |")
-    total = {key: sum(n[key] for n in numbers.values()) for key in ("seconds", "executions", "accepted")}
-    lines.append(f"| all | {total['seconds']:.0f} | {total['executions']:,.0f} | {total['accepted']:,.0f} |")
+    columns = {"seconds": "seconds", "cpu": "CPU seconds", "executions": "executions", "accepted": "accepted"}
+    total = {key: sum(counts[key] for counts in numbers.values()) for key in columns}
+    lines = [f"| parser | {' | '.join(columns.values())} |", "|---" * 5 + "|"]
+    for name, counts in (*((f"`{name}`", numbers[name]) for name in sorted(numbers)), ("all", total)):
+        lines.append(f"| {name} | {' | '.join(f'{counts[key]:,.0f}' for key in columns)} |")
     return "\n".join(lines)
 
 

@@ -50,7 +50,7 @@ def test_every_image_is_predicted_exactly_once(
 ) -> None:
     files = [str(file) for file in small.files[:7]]
     words = ["predict", str(small.run), *files, "--batch", "2", *device, "-o"]
-    with faults.inject("several processes, whatever starts them") as fault:
+    with faults.inject("torchrun, accelerate or plain Python, 1 to 3 processes") as fault:
         finish(command("plain", 1, [*words, str(tmp_path / "alone.csv")]))
         finish(command(launcher, count, [*words, str(tmp_path / "several.csv")]))
         found = [row["image"] for row in named(tmp_path / "several.csv")]
@@ -65,7 +65,7 @@ def test_every_image_is_predicted_exactly_once(
 def test_an_evaluation_counts_every_image_once(small: Small, tmp_path: Path, faults: Any) -> None:
     results = []
     words = ["evaluate", str(small.run), "--split", "train", "--out"]
-    with faults.inject("several processes, whatever starts them"):
+    with faults.inject("torchrun, accelerate or plain Python, 1 to 3 processes"):
         for count in (1, 2):
             launcher = "torchrun" if count > 1 else "plain"
             finish(command(launcher, count, [*words, str(tmp_path / str(count))]))
@@ -79,7 +79,7 @@ def test_torchrun_trains_without_being_told_the_device(
 ) -> None:
     words = [word for word in small_words if not word.startswith("train.device=")]
     words += ["train.precision=fp64", "model.dropout=0", "train.epochs=2"]
-    with faults.inject("several processes, whatever starts them"):
+    with faults.inject("torchrun, accelerate or plain Python, 1 to 3 processes"):
         finish(command("plain", 1, ["train", *words, "--out", str(tmp_path / "one")]))
         done = finish(command("torchrun", 2, ["train", *words, "--out", str(tmp_path / "two")]))
         one, two = trained_weights(tmp_path / "one"), trained_weights(tmp_path / "two")
@@ -94,7 +94,7 @@ def test_a_process_that_is_alive_but_silent_ends_the_others(
     run, seconds = tmp_path / "run", 15
     words = ["train", *small_words, "train.epochs=2000", "train.checkpoint_steps=2", "--out", str(run)]
     environment = {**ENVIRONMENT, "SCOB_PEER_TIMEOUT": str(seconds)}
-    with faults.inject("one of two processes silent (SIGSTOP)"):
+    with faults.inject("one of two processes silent (SIGSTOP)", told=True):
         process = subprocess.Popen(launched(2, *words), env=environment, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 120
         while not list_checkpoints(run / "checkpoints") and time.monotonic() < end:

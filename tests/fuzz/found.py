@@ -109,6 +109,8 @@ FOUND = [
     ),
     ("backbone_config", backbone(layer_type="cubic")),
     ("backbone_config", backbone(hidden_sizes="0")),
+    ("backbone_config", backbone(depths=[1, 2**64])),
+    ("backbone_config", backbone(stage_names=["stem", ["stage1"], "stage2"])),
     ("backbone_config", backbone(embedding_size=2**64)),
     ("backbone_config", backbone(dtype="NaN")),
     ("checkpoint_contents", seeds_of("checkpoint_contents")[0].replace(b"source: scenes", b"source: : scenes")),
