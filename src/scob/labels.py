@@ -162,7 +162,7 @@ class Labels:
                 )
         except FileNotFoundError:
             raise UserError(f"there is no label file at {path}") from None
-        except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
+        except (SafetensorError, KeyError, ValueError, TypeError, OSError, RecursionError) as error:
             raise UserError(f"{path} is damaged, or is not a Scob label file: {error}") from error
         seal = _seal(labels.fingerprint, labels.origin)
         if labels.fingerprint != metadata.get("fingerprint") or metadata.get("seal", seal) != seal:

@@ -1,18 +1,27 @@
-"""Faults are counted as they are injected and survived; `make durability` prints the count."""
+"""Faults are counted as they are injected and handled; `make durability` writes the count into docs/reliability.md."""
 
+import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import pytest
 
 
 @dataclass
 class Fault:
-    """One kind of fault: how often it was injected and survived, and how many bytes it lost."""
+    """One kind of fault: how often it was injected, what came of it, and how many bytes were lost.
+
+    `same`: the same result as without the fault. `told`: repaired or refused with a sentence. `different`: neither.
+    """
 
     injected: int = 0
-    survived: int = 0
+    same: int = 0
+    told: int = 0
+    different: int = 0
+    tracebacks: int = 0
     lost: int = 0
 
 
@@ -23,12 +32,24 @@ class Faults:
     kinds: dict[str, Fault] = field(default_factory=dict)
 
     @contextmanager
-    def inject(self, kind: str) -> Iterator[Fault]:
-        """Wrap a fault and everything expected after it. The test adds the lost bytes to `lost`."""
+    def inject(self, kind: str, told: bool = False) -> Iterator[Fault]:
+        """Wrap a fault and everything expected after it; `told` if that is a sentence, not the same result.
+
+        A test may instead count `told` itself, and it sets the lost bytes, `lost`.
+        """
         fault = self.kinds.setdefault(kind, Fault())
         fault.injected += 1
-        yield fault
-        fault.survived += 1
+        before = fault.told
+        try:
+            yield fault
+        except AssertionError:
+            fault.different += 1
+            raise
+        except BaseException:
+            fault.tracebacks += 1
+            raise
+        fault.told += told
+        fault.same += fault.told == before
 
 
 KEY: pytest.StashKey[Faults] = pytest.StashKey()
@@ -40,17 +61,13 @@ def faults(request: pytest.FixtureRequest) -> Faults:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    kinds_of_fault = config.stash.get(KEY, Faults()).kinds
-    if not kinds_of_fault:
+    """Print the count; if `SCOB_FAULTS` names a file, write it there too."""
+    kinds = {kind: asdict(fault) for kind, fault in config.stash.get(KEY, Faults()).kinds.items()}
+    if not kinds:
         return
-    rows = [(kind, str(f.injected), str(f.survived), str(f.lost)) for kind, f in kinds_of_fault.items()]
-    total = [sum(getattr(f, name) for f in kinds_of_fault.values()) for name in ("injected", "survived", "lost")]
-    rows.append(("all", *(str(n) for n in total)))
-    head = ("fault", "injected", "survived", "bytes lost")
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(4)]
+    if report := os.environ.get("SCOB_FAULTS"):
+        Path(report).write_text(json.dumps(kinds, indent=1))
     terminalreporter.section("durability")
-    for row in (head, *rows):
-        terminalreporter.write_line(
-            "  ".join(c.ljust(w) if not i else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        )
-    terminalreporter.write_line(f"faults injected {total[0]}, survived {total[1]}, bytes lost {total[2]}")
+    width = max(map(len, kinds))
+    for kind, counts in kinds.items():
+        terminalreporter.write_line(f"{kind:{width}}  " + ", ".join(f"{name} {n}" for name, n in counts.items() if n))

@@ -41,7 +41,7 @@ def test_a_changed_progress_is_passed_over(begun: Any, run_small: Any, faults: A
     raw = newest.read_bytes()
     assert raw.count(b'\\"count\\": 0') == 1
     heard = Heard()
-    with faults.inject("a bit of the progress flipped") as fault:
+    with faults.inject("a bit of the progress flipped", told=True) as fault:
         newest.write_bytes(raw.replace(b'\\"count\\": 0', b'\\"count\\": 1'))
         train(config, run, resume=True, shared=SharedParts(data), listen=heard)
         assert heard.heard("its progress or settings do not match its digest")
@@ -70,7 +70,7 @@ def test_a_run_ends_with_what_is_whole_if_the_best_weights_are_not(chosen: Any, 
     if damage == "missing":
         best.unlink()
     heard = Heard()
-    with faults.inject(f"best weights {damage}"):
+    with faults.inject("best weights damaged", told=True):
         finished = train(config, run, resume=True, shared=SharedParts(data), listen=heard)
         assert heard.heard("the best so far, are lost")
         assert finished.summary["selected_epoch"] > int(best.stem.removeprefix("best-"))
@@ -82,11 +82,11 @@ def test_settings_that_were_edited_are_refused_and_the_checkpoint_knows_them_too
     file = run / "config.yaml"
     edited = file.read_text().replace("lr_smt: 0.001", "lr_smt: 0.002")
     assert edited != file.read_text()
-    with faults.inject("settings edited"):
+    with faults.inject("settings edited", told=True):
         file.write_text(edited)
         with pytest.raises(UserError, match=r"config\.yaml is not as Scob wrote it"):
             resume_config(run)
-    with faults.inject("settings edited"):
+    with faults.inject("settings edited", told=True):
         file.write_text(edited.partition("\n")[2])  # without the seal
         with pytest.raises(UserError, match=r"different settings \(train\.lr_smt: 0\.001 -> 0\.002\)"):
             train(resume_config(run), run, resume=True, shared=SharedParts(data))
@@ -145,7 +145,7 @@ def test_a_backbone_that_changed_is_refused(
     weights[name].view(-1)[0] += 1e-3
     save_file(weights, backbone / "model.safetensors", metadata={"format": "pt"})
     with (
-        faults.inject("a frozen weight of the backbone changed"),
+        faults.inject("a frozen weight of the backbone changed", told=True),
         pytest.raises(UserError, match="is no longer the one this run began with"),
     ):
         train(config, run, resume=True, shared=SharedParts(data))
@@ -180,7 +180,7 @@ def test_a_damaged_log_does_not_stop_a_run(begun: Any, run_small: Any, faults: A
     if damage == "deleted":
         log.unlink()
     heard = Heard()
-    with faults.inject(f"log {damage}"):
+    with faults.inject("log damaged", told=True):
         train(config, run, resume=True, shared=SharedParts(data), listen=heard)
         assert heard.heard("the training itself is not affected")
         assert same(trained_weights(run_small(SAVING)), trained_weights(run))
@@ -195,7 +195,7 @@ def test_damaged_results_of_a_finished_run_are_written_again(
     shutil.copytree(whole, run)
     (run / damaged).write_bytes((run / damaged).read_bytes()[:-20])
     heard = Heard()
-    with faults.inject(f"{damaged} cut short") as fault:
+    with faults.inject("results of a finished run cut short", told=True) as fault:
         train(config, run, resume=True, shared=SharedParts(scenes_of(config)), listen=heard)
         assert heard.heard("the results of this run are written again")
         fault.lost = bytes_lost(whole, run)

@@ -65,14 +65,14 @@ def test_a_run_killed_twenty_times_ends_in_the_same_bits(
             code = run_for(pid, LONGEST if spared else chance.uniform(0.02, 0.6) * length)
             if code is None:
                 assert not spared, log.read_text()
-                with faults.inject("kill -9"):
+                with faults.inject("kill -9 at a random moment"):
                     os.kill(pid, signal.SIGKILL)
                     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
                 kills, struck_here = kills + 1, struck_here + 1
             else:
                 assert code == 0, log.read_text()
                 finished = True
-        with faults.inject("a run struck many times") as fault:
+        with faults.inject("runs killed many times until they finish") as fault:
             fault.lost = bytes_lost(whole, run)
             assert fault.lost == 0
     assert kills == KILLS

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from support.struck import ENVIRONMENT, SCOB, children, launched
 
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_machines=1", "--mixed_precision=no"]
 ACCELERATE += ["--dynamo_backend=no", "--num_cpu_threads_per_process=1"]
+LAUNCHERS = ("torchrun", "accelerate", "python")
 DEVICES: list[list[str]] = [[], ["--device", "cpu"]]
 
 
@@ -31,10 +33,19 @@ def command(launcher: str, count: int, words: list[str]) -> list[str]:
     return [str(SCOB), *words]
 
 
-def finish(words: list[str], timeout: float = 300) -> "subprocess.CompletedProcess[str]":
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
-    assert done.returncode == 0, done.stderr
-    return done
+def finish(launcher: str, count: int, words: list[str], timeout: float = 300) -> str:
+    """Run `scob WORDS` in that many processes to its end; returns what they wrote to stderr."""
+    environments: list[dict[str, str]] = [ENVIRONMENT]
+    if launcher == "python" and count > 1:  # started by hand, with the variables that every launcher sets
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(count)}
+        environments = [{**ENVIRONMENT, **meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    both: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(command(launcher, count, words), env=e, **both) for e in environments]
+    printed = "".join(process.communicate(timeout=timeout)[1] for process in started)
+    assert all(process.returncode == 0 for process in started), printed
+    return printed
 
 
 def named(file: Path) -> list[dict[str, str]]:
@@ -42,49 +53,77 @@ def named(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(rows))
 
 
+def predict_words(small: Small) -> list[str]:
+    return ["predict", str(small.run), *(str(file) for file in small.files[:7]), "--batch", "2", "-o"]
+
+
+def evaluate_words(small: Small) -> list[str]:
+    return ["evaluate", str(small.run), "--split", "train", "--out"]
+
+
+@pytest.fixture(scope="module")
+def alone(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process without a launcher predicts and measures."""
+    folder = tmp_path_factory.mktemp("alone")
+    finish("python", 1, [*predict_words(small), str(folder / "predictions.csv")])
+    finish("python", 1, [*evaluate_words(small), str(folder / "evaluation")])
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES, ids=["no device", "cpu"])
-@pytest.mark.parametrize(("launcher", "count"), [("torchrun", 2), ("torchrun", 3), ("accelerate", 2)])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_every_image_is_predicted_exactly_once(
-    small: Small, tmp_path: Path, faults: Any, launcher: str, count: int, device: list[str]
+    small: Small, alone: Path, tmp_path: Path, faults: Any, launcher: str, count: int, device: list[str]
 ) -> None:
     files = [str(file) for file in small.files[:7]]
-    words = ["predict", str(small.run), *files, "--batch", "2", *device, "-o"]
-    with faults.inject("several processes, whatever starts them") as fault:
-        finish(command("plain", 1, [*words, str(tmp_path / "alone.csv")]))
-        finish(command(launcher, count, [*words, str(tmp_path / "several.csv")]))
-        found = [row["image"] for row in named(tmp_path / "several.csv")]
-        fault.lost = len(set(files) - set(found))
-        assert found == files
-        assert [r["labels"] for r in named(tmp_path / "several.csv")] == [
-            r["labels"] for r in named(tmp_path / "alone.csv")
-        ]
+    with faults.inject("predict with torchrun, accelerate or plain Python, 1 to 3 processes") as fault:
+        finish(launcher, count, [*predict_words(small), str(tmp_path / "predictions.csv"), *device])
+        predicted = named(tmp_path / "predictions.csv")
+        fault.lost = len(set(files) - {row["image"] for row in predicted})
+        assert [row["image"] for row in predicted] == files
+        assert [row["labels"] for row in predicted] == [row["labels"] for row in named(alone / "predictions.csv")]
 
 
 @pytest.mark.slow
-def test_an_evaluation_counts_every_image_once(small: Small, tmp_path: Path, faults: Any) -> None:
-    results = []
-    words = ["evaluate", str(small.run), "--split", "train", "--out"]
-    with faults.inject("several processes, whatever starts them"):
-        for count in (1, 2):
-            launcher = "torchrun" if count > 1 else "plain"
-            finish(command(launcher, count, [*words, str(tmp_path / str(count))]))
-            results.append(json.loads((tmp_path / str(count) / "evaluation.json").read_text()))
-        assert results[0] == results[1]
-
-
-@pytest.mark.slow
-def test_torchrun_trains_without_being_told_the_device(
-    small_words: tuple[str, ...], tmp_path: Path, faults: Any
+@pytest.mark.parametrize("device", DEVICES, ids=["no device", "cpu"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_an_evaluation_counts_every_image_once(
+    small: Small, alone: Path, tmp_path: Path, faults: Any, launcher: str, count: int, device: list[str]
 ) -> None:
+    with faults.inject("evaluate with torchrun, accelerate or plain Python, 1 to 3 processes"):
+        finish(launcher, count, [*evaluate_words(small), str(tmp_path / "evaluation"), *device])
+        measured = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text())
+        assert measured == json.loads((alone / "evaluation" / "evaluation.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def trained_alone(small_words: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("trained") / "run"
+    finish("python", 1, ["train", *precise(small_words), "--out", str(run)])
+    return run
+
+
+def precise(small_words: tuple[str, ...]) -> list[str]:
     words = [word for word in small_words if not word.startswith("train.device=")]
-    words += ["train.precision=fp64", "model.dropout=0", "train.epochs=2"]
-    with faults.inject("several processes, whatever starts them"):
-        finish(command("plain", 1, ["train", *words, "--out", str(tmp_path / "one")]))
-        done = finish(command("torchrun", 2, ["train", *words, "--out", str(tmp_path / "two")]))
-        one, two = trained_weights(tmp_path / "one"), trained_weights(tmp_path / "two")
-        assert max(float((one[k].double() - two[k].double()).abs().max()) for k in one) < 1e-5
-        assert "destroy_process_group" not in done.stderr  # the group was left in order
+    return [*words, "train.precision=fp64", "model.dropout=0", "train.epochs=2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", [[], ["train.device=cpu"]], ids=["no device", "cpu"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_training_equals_that_of_one_process(
+    small_words: tuple[str, ...], trained_alone: Path, tmp_path: Path, faults: Any, launcher: str, count: int,
+    device: list[str],
+) -> None:  # fmt: skip
+    with faults.inject("train with torchrun, accelerate or plain Python, 1 to 3 processes"):
+        printed = finish(launcher, count, ["train", *precise(small_words), *device, "--out", str(tmp_path / "run")])
+        one, other = trained_weights(trained_alone), trained_weights(tmp_path / "run")
+        assert max(float((one[k].double() - other[k].double()).abs().max()) for k in one) < 1e-5
+        assert "destroy_process_group" not in printed  # the group was left in order
 
 
 @pytest.mark.slow
@@ -94,7 +133,7 @@ def test_a_process_that_is_alive_but_silent_ends_the_others(
     run, seconds = tmp_path / "run", 15
     words = ["train", *small_words, "train.epochs=2000", "train.checkpoint_steps=2", "--out", str(run)]
     environment = {**ENVIRONMENT, "SCOB_PEER_TIMEOUT": str(seconds)}
-    with faults.inject("one of two processes silent (SIGSTOP)"):
+    with faults.inject("one of two processes silent (SIGSTOP)", told=True):
         process = subprocess.Popen(launched(2, *words), env=environment, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 120
         while not list_checkpoints(run / "checkpoints") and time.monotonic() < end:

@@ -25,7 +25,7 @@ main()
 @pytest.mark.parametrize("moment", ["importing", "later"])
 def test_memory_that_runs_out_is_one_sentence(small: Small, faults: Any, moment: str) -> None:
     words = ["predict", str(small.run), *map(str, small.files[:8]), "--device", "cpu"]
-    with faults.inject("memory short anywhere"):
+    with faults.inject("memory short anywhere", told=True):
         done = subprocess.run(
             [sys.executable, "-c", LIMITED, moment, *words],
             env=ENVIRONMENT,

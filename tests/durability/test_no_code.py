@@ -61,7 +61,7 @@ def test_a_folder_with_code_is_never_asked_about_and_never_runs(
     folder, mark = own_code
     words = [word for word in small_words if not word.startswith("model.backbone=")]
     command = [sys.executable, "-m", "scob", "train", *words, f"model.backbone={folder}", "--out"]
-    with faults.inject("backbone folder with Python code"):
+    with faults.inject("backbone folder with Python code", told=True):
         code, printed = answered_yes([*command, str(tmp_path / "run")])
         assert not mark.exists()
         assert "inspect the repository" not in printed  # how transformers begins its question

@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_written_is_named(
     configure: Any, scenes_of: Any, tmp_path: Path, small_disk: Path, faults: Any
 ) -> None:
     config = configure()
-    with faults.inject("unwritable folder"):
+    with faults.inject("unwritable folder", told=True):
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(UserError, match="cannot write the run folder"):
             train(config, tmp_path / "file" / "run", shared=SharedParts(scenes_of(config)))
@@ -124,7 +124,7 @@ def test_a_signal_saves_and_ends_with_its_code(
 def test_a_second_run_on_a_folder_is_refused(configure: Any, scenes_of: Any, tmp_path: Path, faults: Any) -> None:
     config = configure()
     with (
-        faults.inject("two runs on one folder"),
+        faults.inject("two runs on one folder", told=True),
         RunFolder(tmp_path / "run").locked(),
         pytest.raises(UserError, match="another process is writing to"),
     ):
@@ -171,7 +171,7 @@ def test_a_batch_too_large_for_memory_says_which_fits(
 ) -> None:
     config = configure()
     with (
-        faults.inject("out of memory (CPU)"),
+        faults.inject("out of memory (CPU)", told=True),
         pytest.raises(UserError, match=r"train\.batch=8 does not fit into memory; train\.batch=2 fits \(tried here\)"),
     ):
         train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), loop=Hungry)
@@ -247,7 +247,7 @@ def test_a_feature_that_is_not_a_number_stops_the_run_and_names_the_image(
     save_file(weights, damaged / "model.safetensors", metadata={"format": "pt"})
     config = configure(f"model.backbone={damaged}", "model.calibrate_bn=false", SAVING)
     with (
-        faults.inject("NaN in a feature"),
+        faults.inject("NaN in a feature", told=True),
         pytest.raises(UserError, match=r"not finite at step 1 .*features of .* are not finite for 8 of 8 images, \S"),
     ):
         train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))

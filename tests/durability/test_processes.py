@@ -101,7 +101,7 @@ def test_a_process_that_dies_stops_the_others_and_the_run_continues_with_another
 ) -> None:
     run = tmp_path / "run"
     words = [*small_words, *PRECISE, "train.epochs=300"]
-    with faults.inject("one of two processes killed") as fault:
+    with faults.inject("one of two processes killed", told=True) as fault:
         process = subprocess.Popen(
             launched(2, "train", *words, "--out", str(run)), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
         )

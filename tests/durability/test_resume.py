@@ -26,7 +26,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
     newest = checkpoint.list_checkpoints(run / "checkpoints")[-1]
     raw = bytearray(newest.read_bytes())
     complaints: list[object] = []
-    with faults.inject(f"checkpoint {damage}") as fault:
+    with faults.inject("newest checkpoint damaged", told=True) as fault:
         if damage == "a bit flipped":
             raw[len(raw) // 2] ^= 16
         newest.write_bytes({"cut short": raw[:-100], "emptied": b"", "overwritten": b"\0" * len(raw)}.get(damage, raw))

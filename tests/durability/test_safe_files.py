@@ -49,7 +49,7 @@ def test_a_malicious_pickle_is_not_run(tmp_path: Path, faults: Any, form: str) -
         path.write_bytes(pickle.dumps(evil))
     else:
         torch.save(evil, path, _use_new_zipfile_serialization=form == "zip")
-    with faults.inject("malicious pickle"):
+    with faults.inject("malicious pickle", told=True):
         with pytest.raises(UserError, match=r"more than tensors|cannot read the weights"):
             load_backbone(str(path))
         assert not mark.exists()
@@ -64,7 +64,7 @@ def test_compressed_weights_are_not_unpacked(tmp_path: Path, faults: Any) -> Non
         for name in old.namelist():
             new.writestr(name, old.read(name))
     assert path.stat().st_size < plain.stat().st_size / 100
-    with faults.inject("archive bomb"), pytest.raises(UserError, match="packed archive"):
+    with faults.inject("archive bomb", told=True), pytest.raises(UserError, match="packed archive"):
         load_backbone(str(path))
 
 
@@ -84,7 +84,7 @@ def test_a_pickle_in_a_model_folder_is_not_even_opened(tiny_backbone: Path, tmp_
     folder.mkdir()
     (folder / "config.json").write_bytes((tiny_backbone / "config.json").read_bytes())
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Evil(mark)))
-    with faults.inject("malicious pickle"):
+    with faults.inject("malicious pickle", told=True):
         with pytest.raises(UserError, match="cannot load the backbone"):
             load_backbone(str(folder))
         assert not mark.exists()
@@ -93,7 +93,7 @@ def test_a_pickle_in_a_model_folder_is_not_even_opened(tiny_backbone: Path, tmp_
 @pytest.mark.parametrize("claim", [2**20, 2**40, 2**63])
 def test_a_header_larger_than_its_file_is_refused(tmp_path: Path, faults: Any, claim: int) -> None:
     path = tmp_path / "file.safetensors"
-    with faults.inject("size in a header"):
+    with faults.inject("size in a header", told=True):
         path.write_bytes(struct.pack("<Q", claim) + b"{}")
         for read in (Labels.load, read_checkpoint):
             with pytest.raises(UserError):
@@ -132,7 +132,7 @@ def test_a_model_card_cannot_ask_for_more_memory_than_its_weights(
         "try: p.load_network(pathlib.Path(sys.argv[1]))\n"
         "except UserError as error: print('refused:', error)"
     )
-    with faults.inject("size in a model card"):
+    with faults.inject("size in a model card", told=True):
         if value in (1 << 40, 60_000):  # once each way in a process whose memory is limited, else here
             done = subprocess.run(
                 [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=200
@@ -145,7 +145,7 @@ def test_a_model_card_cannot_ask_for_more_memory_than_its_weights(
 
 def test_yaml_runs_nothing_and_does_not_grow(tmp_path: Path, faults: Any) -> None:
     path, mark = tmp_path / "settings.yaml", tmp_path / "struck"
-    with faults.inject("malicious YAML"):
+    with faults.inject("malicious YAML", told=True):
         path.write_text(f"data: !!python/object/apply:os.system ['touch {mark}']\n")
         with pytest.raises(UserError, match="not valid YAML"):
             load_config(path)
@@ -168,7 +168,7 @@ def test_xml_entities_do_not_grow(tmp_path: Path, faults: Any) -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
     secret = tmp_path / "secret"
     secret.write_text("cat")
-    with faults.inject("XML bomb"):
+    with faults.inject("XML bomb", told=True):
         for entities, name in ((f'<!ENTITY l0 "ha">{laughs}', "&l11;"), (f'<!ENTITY s SYSTEM "{secret}">', "&s;")):
             (tmp_path / "Annotations" / "a.xml").write_text(
                 f"<!DOCTYPE a [{entities}]><a><object><name>{name}</name></object></a>"
@@ -182,7 +182,7 @@ def test_a_picture_that_would_fill_memory_is_refused(faults: Any) -> None:
     raw = io.BytesIO()
     Image.new("1", (side, side)).save(raw, "png")
     assert len(raw.getvalue()) < 100_000
-    with faults.inject("decompression bomb"), pytest.raises(UserError, match="million pixels"):
+    with faults.inject("decompression bomb", told=True), pytest.raises(UserError, match="million pixels"):
         decode(raw.getvalue(), 64)
 
 
@@ -201,7 +201,7 @@ def test_a_coco_mask_of_any_size_is_refused(tmp_path: Path, faults: Any) -> None
         }
         (tmp_path / "instances_train2014.json").write_text(json.dumps(tree))
         split = read_coco(tmp_path, "train", ReadOptions())
-        with faults.inject("decompression bomb"), pytest.raises(UserError, match="cannot be read"):
+        with faults.inject("decompression bomb", told=True), pytest.raises(UserError, match="cannot be read"):
             assert split.masks is not None
             split.masks.load(0)
 
@@ -223,7 +223,7 @@ def test_an_archive_stays_in_its_folder(tmp_path: Path, faults: Any, kind: str) 
     if kind == "device":
         member.type = tarfile.CHRTYPE
     tar_with(path, member, b"x" if kind in ("above", "absolute") else b"")
-    with faults.inject("archive that leaves its folder"):
+    with faults.inject("archive that leaves its folder", told=True):
         with pytest.raises(UserError, match=r"cannot be unpacked: .*(outside the folder|a link or a device)"):
             unpack(path, into)
         assert not (tmp_path / "out").exists()
@@ -251,7 +251,7 @@ def test_a_chain_of_long_links_does_not_leave_the_folder(tmp_path: Path, faults:
         add(f"{chain}/{'l' * 254}", tarfile.SYMTYPE, "../" * len(steps))
         add("escape", tarfile.SYMTYPE, f"{chain}/{'l' * 254}/../..")
         add("escape/out", tarfile.REGTYPE, content=b"x")
-    with faults.inject("archive that leaves its folder"):
+    with faults.inject("archive that leaves its folder", told=True):
         with pytest.raises(UserError, match=r"cannot be unpacked: 'a' is a link or a device"):
             unpack(path, into)
         assert not list(tmp_path.rglob("out"))
@@ -270,7 +270,7 @@ def test_an_archive_that_grows_without_end_is_refused(tmp_path: Path, faults: An
             member = tarfile.TarInfo("zeros")
             member.size = len(zeros)
             packed.addfile(member, io.BytesIO(zeros))
-    with faults.inject("archive bomb"):
+    with faults.inject("archive bomb", told=True):
         with pytest.raises(UserError, match="times its own size"):
             unpack(path, into)
         assert not list(into.rglob("zeros"))

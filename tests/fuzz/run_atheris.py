@@ -26,12 +26,13 @@ def main() -> None:
     with atheris.instrument_imports(include=PARSERS):
         pass
 
-    from fuzz.seeds import seeds
-    from fuzz.targets import TARGETS, survives
+    from fuzz.parsers import PARSERS as TARGETS
+    from fuzz.parsers import seeds_of
+    from fuzz.targets import survives
 
     corpus = findings / "corpus" / name  # a later round continues from here
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(seeds(name)):
+    for number, seed in enumerate(seeds_of(name)):
         (corpus / f"seed{number}").write_bytes(seed)
     target = TARGETS[name]
 

@@ -1,10 +1,12 @@
 """Backbones from folders and stored configurations, and what is refused."""
 
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from scob.errors import UserError
 from scob.model.load_backbone import backbone_config, backbone_from_config, load_backbone, save_backbone
@@ -72,3 +74,14 @@ def test_code_that_comes_with_a_model_is_never_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="comes with its own Python code, which Scob never runs"):
         load_backbone(str(tmp_path))
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_that_lacks_a_weight_is_refused_instead_of_drawing_it_at_random(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_backbone, tmp_path / "backbone")
+    weights = load_file(tmp_path / "backbone" / "model.safetensors")
+    del weights["encoder.stages.1.layers.0.layer.0.convolution.weight"]
+    save_file(weights, tmp_path / "backbone" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"1 of its weights are missing, the first: encoder\.stages\.1"):
+        load_backbone(str(tmp_path / "backbone"))

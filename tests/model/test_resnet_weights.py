@@ -134,3 +134,19 @@ def test_names_of_the_classifier_are_not_translated() -> None:
     assert transformers_name("fc.weight") is None
     assert transformers_name("layer2.1.bn3.bias") == "encoder.stages.1.layers.1.layer.2.normalization.bias"
     assert transformers_name("layer2.0.downsample.0.weight") == "encoder.stages.1.layers.0.shortcut.convolution.weight"
+
+
+def test_sizes_that_do_not_fit_together_are_refused_before_anything_is_allocated(tmp_path: Path) -> None:
+    weights = VisionResNet(False).state_dict()
+    weights["layer3.0.conv2.weight"] = torch.zeros(1_000_000, 1, 1, 1)  # a million channels would need terabytes
+    torch.save(weights, tmp_path / "resnet.pth")
+    with pytest.raises(UserError, match="does not fit the ResNet that its names describe"):
+        load_backbone(str(tmp_path / "resnet.pth"))
+
+
+def test_a_file_that_contains_itself_ends(tmp_path: Path) -> None:
+    endless: dict[str, Any] = {}
+    endless["model"] = endless
+    torch.save(endless, tmp_path / "resnet.pth")
+    with pytest.raises(UserError, match="not a torchvision-format ResNet"):
+        load_backbone(str(tmp_path / "resnet.pth"))

@@ -1,5 +1,6 @@
 """The images that suggestions are about, and the files that show them."""
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -32,3 +33,14 @@ def test_files_are_shown_where_they_are_and_drawn_images_are_saved(small: Small,
     assert files_to_show(tmp_path, [name, "other"], drawn) == {name: str(tmp_path / "images" / "0000003.png")}
     with Image.open(tmp_path / "images" / "0000003.png") as picture:
         assert (np.asarray(picture) == drawn.images.load(3)).all()
+
+
+def test_an_unfinished_picture_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    drawn = open_split("scenes:20x64", "train")
+    (tmp_path / "images").mkdir()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = tmp_path / "images" / f".0000007.png.{ended.pid}.part"
+    left.write_bytes(b"half")
+    files_to_show(tmp_path, [drawn.labels.images[3]], drawn)
+    assert not left.exists()

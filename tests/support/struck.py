@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from safetensors.torch import load_file
@@ -20,8 +21,13 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 def forked(words: list[str], log: Path) -> int:
     """`scob WORDS` in a process of its own, split off from this one (which has torch in memory already); its id."""
     pid = os.fork()
-    if pid:
-        return pid
+    if not pid:
+        run_main(words, log)
+    return pid
+
+
+def run_main(words: list[str], log: Path, at_end: Callable[[], None] = lambda: None) -> NoReturn:
+    """`scob WORDS` in this process, which then ends."""
     try:
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(handle, 1)
@@ -38,6 +44,7 @@ def forked(words: list[str], log: Path) -> int:
 
         traceback.print_exc()
         code = 70
+    at_end()
     os._exit(code)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.files import whole_number
 
 DownloadProgress = Callable[[str, int, int], None]  # what is done, bytes so far, bytes in total (0: unknown)
@@ -161,8 +161,8 @@ def unpack(path: Path, into: Path, progress: DownloadProgress | None = None) -> 
                     archive.extract(member, into, filter="data")
                     if progress is not None and number % 100 == 0:
                         progress(f"unpack {path.name}", min(member.offset, size), size)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise UserError(f"{path} cannot be unpacked: {error}") from error
+    except Exception as error:  # a damaged archive can make Python's readers raise anything
+        raise UserError(f"{path} cannot be unpacked: {first_line(error)}") from error
 
 
 def _check_name(name: str) -> None:

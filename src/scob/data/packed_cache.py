@@ -84,7 +84,7 @@ def _open(manifest: Path, current: str, count: int, size: int) -> Packed | None:
             return None
         bad = {int(row): str(why) for row, why in entry["bad"].items()}
         return Packed(np.memmap(path, np.uint8, "r", shape=shape), bad, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

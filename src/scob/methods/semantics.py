@@ -38,7 +38,7 @@ def _entries(path: Path) -> Iterator[tuple[str, list[float]]]:
                     yield " ".join(words[:first]), [float(w) for w in words[first:]]
     except FileNotFoundError:
         raise UserError(f"there is no file of class vectors at {path}") from None
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise UserError(
             f"{path} is not a file of class vectors (JSON, or a name and its numbers on each line): {error}"
         ) from error

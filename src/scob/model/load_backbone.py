@@ -20,6 +20,8 @@ from scob.model.hub import hub_is_reachable
 from scob.model.preprocessing import PREPROCESSING
 from scob.model.resnet_weights import resnet_from_file
 
+DEEPEST = 1000
+
 
 def load_backbone(name: str, freeze: str = "all") -> Backbone:
     """A backbone by an embedded name, a local folder, a torchvision-format file, or a hub name."""
@@ -28,7 +30,7 @@ def load_backbone(name: str, freeze: str = "all") -> Backbone:
     disable_progress_bar()  # Scob shows its own
     path = backbone_path(name)
     if path.is_dir():
-        return Backbone(_from_folder(path), name, freeze)
+        return _from_folder(path, name, freeze)
     if path.is_file():
         return Backbone(resnet_from_file(path), name, freeze)
     if path.suffix in (".pth", ".pt", ".tar", ".safetensors") or name.startswith((".", "/", "~")):
@@ -130,24 +132,44 @@ def refuse_custom_code(name: str, error: Exception) -> None:
         ) from error
 
 
+def check_depth(config: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a configuration asks for more layers than any network has: building them would not end."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            check_depth(value)
+        elif "layers" in str(key) or "depth" in str(key):
+            numbers = value if isinstance(value, list | tuple) else [value]
+            if any(isinstance(number, int | float) and number > DEEPEST for number in numbers):
+                raise ValueError(f"{key} is {value}, but no network has more than {DEEPEST} layers")
+
+
 def _load(name: str | Path, **how: Any) -> nn.Module:
     """The body of a stored model, in float32. Only safetensors are read, and no code that came with them is run."""
     from scob.model.vision_towers import KINDS, load_tower
 
     config = _auto_config().from_pretrained(name, trust_remote_code=False, **how)
+    check_depth(config.to_dict())
     how |= {"dtype": torch.float32, "use_safetensors": True, "trust_remote_code": False}
     if config.model_type in KINDS:
         return load_tower(name, config.model_type, **how)
-    body: nn.Module = _backbone_class(config).from_pretrained(name, config=tap_two_stages(config), **how)
+    how |= {"config": tap_two_stages(config), "output_loading_info": True}
+    body: nn.Module
+    body, loaded = _backbone_class(config).from_pretrained(name, **how)
+    shapes = {key: value.shape for key, value in body.state_dict().items()}
+    # transformers draws what is missing at random; norms that only a backbone has begin as ones and zeros.
+    if missing := sorted(key for key in loaded["missing_keys"] if len(shapes.get(key, ())) > 1):
+        raise ValueError(f"{len(missing)} of its weights are missing, the first: {missing[0]}")
     return body
 
 
-def _from_folder(folder: Path) -> nn.Module:
+def _from_folder(folder: Path, name: str, freeze: str) -> Backbone:
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} is not a transformers backbone folder: it has no config.json")
     try:
-        return _load(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        return Backbone(_load(folder, local_files_only=True), name, freeze)
+    except UserError:
+        raise
+    except Exception as error:  # transformers raises many kinds of exceptions for wrong values
         refuse_custom_code(str(folder), error)
         raise UserError(f"cannot load the backbone in {folder}: {first_line(error)}") from error
 

@@ -1,6 +1,7 @@
 """The mean and the deviation that a backbone's inputs are normalised by: its own, not always ImageNet's."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,15 +44,16 @@ def preprocessing(name: str) -> Normalisation:
 
 def normalisation(stored: Mapping[str, Any], file: Path) -> Normalisation:
     """What an image processor's settings do to a pixel, as a mean and a deviation for pixels from 0 to 1."""
-    stored = stored.get("image_processor") or stored
     try:
+        stored = stored.get("image_processor") or stored
         scale = 255 * float(stored.get("rescale_factor", 1 / 255)) if stored.get("do_rescale", True) else 255.0
         normalise = stored.get("do_normalize", True)
         mean = tuple(float(value) for value in (stored["image_mean"] if normalise else (0, 0, 0)))
         std = tuple(float(value) for value in (stored["image_std"] if normalise else (1, 1, 1)))
-        if not len(mean) == len(std) == 3 or min(std) <= 0 or scale <= 0:
+        usable = all(map(math.isfinite, (*mean, *std, scale))) and len(mean) == len(std) == 3
+        if not usable or min(std) <= 0 or scale <= 0:
             raise ValueError("three numbers each, the deviations and the scale above 0")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise UserError(f"{file} does not give image_mean and image_std: {error}") from error
     if abs(scale - 1) < 1e-6:
         return mean, std
@@ -69,7 +71,7 @@ def _files(folder: Path, name: str, *files: str) -> Iterator[Path]:
 def _read(file: Path) -> dict[str, Any]:
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} cannot be read: {error}") from error
     if not isinstance(stored, dict):
         raise UserError(f"{file} does not give image_mean and image_std: it is not a JSON object")

@@ -24,6 +24,7 @@ PREFIXES = (
     "online_network.",
     "online_encoder.",
 )
+DEEPEST = 8  # dictionaries around the tensors; a file may also contain itself
 
 
 def resnet_from_file(path: Path) -> nn.Module:
@@ -39,22 +40,27 @@ def resnet_from_file(path: Path) -> nn.Module:
         )
     bottleneck = "layer1.0.conv3.weight" in weights
     last = 3 if bottleneck else 2
-    depths = [1 + max(int(k.split(".")[1]) for k in weights if k.startswith(f"layer{s}.")) for s in (1, 2, 3, 4)]
-    config = ResNetConfig(
-        embedding_size=weights["conv1.weight"].shape[0],
-        hidden_sizes=[weights[f"layer{s}.0.conv{last}.weight"].shape[0] for s in (1, 2, 3, 4)],
-        depths=depths,
-        layer_type="bottleneck" if bottleneck else "basic",
-        out_features=["stage3", "stage4"],
-    )
-    body = ResNetBackbone(config)
-    renamed = {new: weights[old] for old in weights if (new := transformers_name(old)) is not None}
-    missing = [k for k in body.state_dict() if k not in renamed and not k.endswith("num_batches_tracked")]
-    if missing:
-        raise UserError(f"{path} lacks {len(missing)} of the ResNet's tensors, for example {missing[0]}")
+    blocks = [{match[1] for k in weights if (match := re.match(rf"layer{s}\.(\d+)\.", k))} for s in (1, 2, 3, 4)]
     try:
+        config = ResNetConfig(
+            embedding_size=weights["conv1.weight"].shape[0],
+            hidden_sizes=[weights[f"layer{s}.0.conv{last}.weight"].shape[0] for s in (1, 2, 3, 4)],
+            depths=[len(stage) for stage in blocks],
+            layer_type="bottleneck" if bottleneck else "basic",
+            out_features=["stage3", "stage4"],
+        )
+        with torch.device("meta"):  # nothing is allocated before the sizes are known to be those of the file
+            expected = {k: v.shape for k, v in ResNetBackbone(config).state_dict().items()}
+        renamed = {new: weights[old] for old in weights if (new := transformers_name(old)) is not None}
+        missing = [k for k in expected if k not in renamed and not k.endswith("num_batches_tracked")]
+        if missing:
+            raise UserError(f"{path} lacks {len(missing)} of the ResNet's tensors, for example {missing[0]}")
+        for name in expected.keys() & renamed.keys():
+            if renamed[name].shape != expected[name]:
+                raise ValueError(f"{name} has the shape {tuple(renamed[name].shape)}, not {tuple(expected[name])}")
+        body = ResNetBackbone(config)
         body.load_state_dict(renamed, strict=False)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, KeyError, IndexError, TypeError) as error:
         raise UserError(f"{path} does not fit the ResNet that its names describe: {first_line(error)}") from error
     return body  # type: ignore[no-any-return]
 
@@ -63,7 +69,6 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors or torch file. Nothing but tensors is ever unpickled."""
     import pickle
 
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
@@ -79,9 +84,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise UserError(
             f"{path} was not loaded: it is not a weights file, or contains more than tensors; save plain tensors"
         ) from error
-    except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can make torch raise anything
         raise UserError(f"cannot read the weights file {path}: {first_line(error)}") from error
-    while isinstance(loaded, dict) and not any(isinstance(v, Tensor) for v in loaded.values()):
+    for _ in range(DEEPEST):
+        if not isinstance(loaded, dict) or any(isinstance(v, Tensor) for v in loaded.values()):
+            break
         inner = [loaded[k] for k in ("state_dict", "model", "teacher", "student") if isinstance(loaded.get(k), dict)]
         if not inner:
             break

@@ -13,7 +13,7 @@ from scob.data.feed import unwrap
 from scob.data.images import ImageFiles, cause
 from scob.data.split import Split
 from scob.errors import UserError
-from scob.files import write_atomically
+from scob.files import remove_dead_parts, write_atomically
 from scob.inference.overlays import png
 from scob.inference.scoring import Floats
 from scob.labels import Labels
@@ -60,10 +60,12 @@ def files_to_show(folder: Path, names: Iterable[str], split: Split) -> dict[str,
         return {name: paths[name] for name in names if name in paths}
     row_of = {name: row for row, name in enumerate(split.labels.images)}
     saved: dict[str, str] = {}
+    pictures = folder.absolute() / "images"
+    remove_dead_parts(pictures)
     for name in names:
         if name not in row_of:
             continue
-        path = folder.absolute() / "images" / f"{row_of[name]:07d}.png"
+        path = pictures / f"{row_of[name]:07d}.png"
         write_atomically(path, png(Image.fromarray(split.images.load(row_of[name]))))
         saved[name] = str(path)
     return saved

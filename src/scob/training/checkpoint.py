@@ -173,7 +173,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             raise UserError(f"{path} is damaged: its progress or settings do not match its digest")
         origin = json.loads(metadata["origin"])
         return Checkpoint(tensors, progress, origin=None if origin is None else Origin(**origin))
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
@@ -183,7 +183,7 @@ def best_epoch_of(path: Path) -> int | None:
         with safe_open(path, framework="pt") as file:
             stored: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
             return stored.get("best_epoch")
-    except (SafetensorError, OSError, KeyError, ValueError, AttributeError):
+    except (SafetensorError, OSError, KeyError, ValueError, AttributeError, RecursionError):
         return None
 
 

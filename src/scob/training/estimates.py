@@ -42,7 +42,7 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
             raise ValueError("its contents do not match its digest")
         stored: list[str] = json.loads(names.tobytes())
         known = json.loads(metadata["classes"])
-    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError, RecursionError) as error:
         raise UserError(f"{path} is damaged: {error}; remove it to rank suggestions by the scores alone") from error
     if list(known) != list(classes) or values.shape != (len(stored), len(known)):
         raise UserError(f"{path} has different classes from the run: remove it to rank suggestions by the scores alone")

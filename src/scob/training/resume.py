@@ -8,7 +8,7 @@ from torch import Tensor
 
 from scob import methods
 from scob.config import Config, dump, merge, parse_overrides, parse_yaml, resolve, result_neutral_keys
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.files import whole_number
 from scob.labels import Labels
 from scob.training.build import Experiment
@@ -83,7 +83,10 @@ def judge_of(config: Config, observed: Labels) -> Judge:
     def judge(checkpoint: Checkpoint) -> str:
         if checkpoint.origin is None:
             return ""
-        before = stored_config(parse_yaml(checkpoint.origin.settings), "the settings in the checkpoint")
+        try:
+            before = stored_config(parse_yaml(checkpoint.origin.settings), "the settings in the checkpoint")
+        except Exception as error:  # YAML has many exceptions of its own
+            return f"names settings that cannot be read: {first_line(error)}"
         changed = [c for c in differences(before, config) if not c.startswith("train.epochs:")]
         if before.train.epochs > config.train.epochs:
             changed.append(f"train.epochs: {before.train.epochs} -> {config.train.epochs}")

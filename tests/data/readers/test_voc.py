@@ -1,5 +1,6 @@
 """VOC: the difficult rule, the masks, what is refused, and the official counts if the real data is here."""
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scob.data.readers import infer_format, open_split, splits_of
-from scob.data.readers.voc import CLASSES
+from scob.data.readers.voc import CLASSES, PaletteMasks
 from scob.data.split import ReadOptions
 from scob.errors import UserError
 
@@ -176,3 +177,15 @@ def test_real_boxes_are_of_the_classes_that_are_there(shared: Path) -> None:
         assert boxes
         assert {box.label for box in boxes} == set(np.flatnonzero(split.labels.values[row] == 1))
         assert all(0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 for x0, y0, x1, y1 in (box.corners for box in boxes))
+
+
+@pytest.mark.parametrize("side", [10_000, 20_000])  # below and above Pillow's own limit
+def test_a_mask_with_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path, side: int) -> None:
+    path = tmp_path / "a.png"
+    Image.new("L", (4, 4)).save(path)
+    raw = bytearray(path.read_bytes())
+    raw[16:24] = side.to_bytes(4, "big") * 2
+    raw[29:33] = zlib.crc32(raw[12:29]).to_bytes(4, "big")
+    path.write_bytes(raw)
+    with pytest.raises(UserError, match=r"million pixels|exceeds limit"):
+        PaletteMasks((str(path),), 20).load(0)

@@ -58,3 +58,12 @@ def test_an_onnx_file_of_somebody_else_is_refused(exported: Path, tmp_path: Path
     onnx.save(proto, str(tmp_path / "model.onnx"))
     with pytest.raises(UserError, match="not from this version's `scob export`"):
         OnnxModel(tmp_path / "model.onnx")
+
+
+def test_an_operation_with_a_damaged_name_is_one_sentence_and_nothing_else(
+    exported: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.onnx").write_bytes(exported.read_bytes().replace(b"Sigmoid", b"Sigmo\xe9d"))
+    with pytest.raises(UserError, match="damaged"):
+        OnnxModel(tmp_path / "model.onnx", device="cpu")
+    assert "EP Error" not in capfd.readouterr().out

@@ -1,6 +1,8 @@
 """Pictures and masks for the page, against pycocotools and Pillow."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +125,27 @@ def test_a_picture_over_the_pixel_limit_is_refused_before_it_is_decoded(tmp_path
 def test_infinities_in_a_mask_are_a_sentence(mask: dict[str, object]) -> None:
     with pytest.raises(UserError, match="mask is damaged"):
         decode_mask(mask)
+
+
+SHORT = """
+import resource, sys
+from pathlib import Path
+from scob.errors import UserError
+from scob.recovery.web.pictures import picture
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20),) * 2)
+try:
+    picture(Path(sys.argv[1]), 6)
+except UserError as error:
+    print("refused:", error)
+"""
+
+
+def test_a_chunk_that_claims_gigabytes_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    Image.new("RGB", (4, 4)).save(path)
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"IDAT") - 4] = 0xEB  # the first byte of its length
+    path.write_bytes(raw)
+    done = subprocess.run([sys.executable, "-c", SHORT, str(path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("refused:"), done.stderr

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from scob.data.images import ImageFiles, Root, skip_or_raise
+from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
 from scob.data.readers import match_split, no_such_split
 from scob.data.readers.text_lists import class_list, read_lines, unknown_class
 from scob.data.split import ObjectBox, ObjectMasks, ReadOptions, Split
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 
 CLASSES = (
@@ -174,9 +174,13 @@ class PaletteMasks:
             with Image.open(path) as image:
                 if image.mode not in ("P", "L"):
                     raise UserError(f"{path}: a mask must be a palette or grey PNG, not {image.mode}")
+                if image.width * image.height > MAX_PIXELS:
+                    raise UserError(f"{path}: the mask has more than {MAX_PIXELS // 1_000_000} million pixels")
                 numbers = np.asarray(image)
-        except (OSError, ValueError, SyntaxError) as error:
-            raise UserError(f"{path}: the mask is damaged ({error})") from error
+        except UserError:
+            raise
+        except Exception as error:  # a damaged file can make Pillow's decoders raise anything
+            raise UserError(f"{path}: the mask is damaged ({first_line(error)})") from error
         classes = [int(n) for n in np.unique(numbers) if n not in (0, VOID)]
         if classes and max(classes) > self.classes:
             raise UserError(f"{path}: the mask has a pixel of class {max(classes)}, but there are {self.classes}")

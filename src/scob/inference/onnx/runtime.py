@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.installation import install_line
 
 FORMAT = "scob-onnx-1"
@@ -41,10 +41,13 @@ class OnnxModel:
         try:
             # On a CPU the fused residual norm is three times slower than a separate addition and norm.
             off = ["SkipLayerNormFusion"] if wanted == ["CPUExecutionProvider"] else None
-            self.session = onnxruntime.InferenceSession(str(path), options, providers=wanted, disabled_optimizers=off)
+            self.session = onnxruntime.InferenceSession(
+                str(path), options, providers=wanted, disabled_optimizers=off,
+                enable_fallback=int(wanted != ["CPUExecutionProvider"]),  # it prints four lines before it tries again
+            )  # fmt: skip
             stored = self.session.get_modelmeta().custom_metadata_map
         except Exception as error:  # onnxruntime has many exceptions for damaged files
-            raise UserError(f"{path} is damaged or is not an ONNX model: {str(error).splitlines()[0]}") from error
+            raise UserError(f"{path} is damaged or is not an ONNX model: {first_line(error)}") from error
         self.classes, self.thresholds, self.preprocessing = read_metadata(stored, path)
         self.size = int(self.preprocessing["size"])
 

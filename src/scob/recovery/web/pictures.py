@@ -47,7 +47,7 @@ def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str
             content = io.BytesIO()
             shown.convert("RGB").save(content, "JPEG", quality=88)
             return content.getvalue(), "image/jpeg"
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a damaged file can make Pillow's decoders raise anything
         raise UserError(f"{path} is not an image that can be read: {error}") from error
 
 
