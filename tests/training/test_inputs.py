@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from scob.parallel import Processes
-from scob.training.events import Calibrating
+from scob.training.events import Calibrating, Working
 from scob.training.inputs import open_inputs
 from support.runs import same
 
@@ -30,7 +30,7 @@ def test_batchnorm_is_calibrated_once_and_then_restored(configure: Any, scenes_o
     config = configure()
     data, events = scenes_of(config), []
     first = open_inputs(config, data, Processes(), listen=events.append)
-    assert events == [Calibrating(40)]
+    assert events == [Calibrating(40), *(Working("re-estimating BatchNorm", n, 40) for n in (0, 32, 40))]
     stored = {f"method.network.backbone.{name}": value for name, value in first.backbone.state_dict().items()}
     events.clear()
     again = open_inputs(config, data, Processes(), restored=stored, listen=events.append)

@@ -53,7 +53,7 @@ class CompareOptions:
 def compare(options: CompareOptions) -> None:
     """Run what is missing, print the table, write Markdown, CSV, JSON, PNG and SVG."""
     from scob import methods
-    from scob.cli.reproduce import Display
+    from scob.cli.study_live import StudyLive
     from scob.config import read_yaml, resolve
     from scob.studies.compare import NAME
     from scob.studies.compare import compare as run
@@ -83,7 +83,7 @@ def compare(options: CompareOptions) -> None:
         settings_for(source, o.config, overrides, o.backbone or None), "on the command line", methods.section_names()
     )
 
-    with Display() as display:
+    with StudyLive() as display:
         try:
             rows = run(names, settings, o.out, o.seeds, display, o.top)
         except Interrupted as stop:

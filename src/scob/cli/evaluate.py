@@ -81,7 +81,7 @@ def evaluate(options: EvaluateOptions) -> None:
         return
     processes = start(o.device)
     folder = o.out if o.out is not None else o.model / "evaluation"
-    with bar("scoring", shown=processes.first) as progress:
+    with bar("loading the model", shown=processes.first) as progress:
         metrics = measure(
             o.model, o.data or None, o.split or None,
             out=folder, threshold=o.threshold, reading=DataOptions(o.format, o.difficult or None, o.skip_bad),

@@ -61,7 +61,7 @@ def explain(options: ExplainOptions) -> None:
     from scob.inference.predictions import NamingRule
 
     o = options
-    with bar("explaining") as progress:
+    with bar("loading the model") as progress:
         counts = run(
             o.model, o.images, o.out, o.classes or NamingRule(o.topk, o.threshold),
             replace(EXPLAINED, cam=o.cam, threshold=o.mask_threshold, mirror=o.mirror),

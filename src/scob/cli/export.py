@@ -43,7 +43,7 @@ def export(options: ExportOptions) -> None:
     from scob.inference.onnx.export import export as write
 
     o = options
-    with bar("measuring") as progress:
+    with bar("loading the model") as progress:
         comparison = ExportCheck(o.tolerance, o.data, o.split, progress)
         exported = write(o.model, o.out, o.format, o.int8, o.calibration or (), comparison)
     size = f"{exported.path}: {exported.bytes / 1e6:.1f} MB"

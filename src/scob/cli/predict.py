@@ -53,7 +53,7 @@ def predict(options: PredictOptions) -> None:
     o = options
     ending = o.out.suffix.lstrip(".").lower() if o.out is not None else ""
     format = o.format or (ending if ending in FORMATS else "csv")
-    with bar("predicting") as progress:
+    with bar("loading the model") as progress:
         naming, running = NamingRule(o.topk, o.threshold), InferenceOptions(o.batch, o.device, progress)
         counts = run(o.model, o.images, o.out, format, naming, o.include_scores, running)
     if counts["rank"]:

@@ -65,7 +65,7 @@ def recover(options: RecoverOptions) -> None:
     from scob.recovery.suggest import recover as suggest
     from scob.recovery.suggestion import RECOVERED
 
-    with bar("scoring") as progress:
+    with bar("loading the model") as progress:
         selection, running = SuggestionLimits(o.minimum, o.top), InferenceOptions(o.batch, o.device, progress)
         recovered = suggest(o.run, o.images or (), o.folder, o.format or (), selection, o.masks, running)
     rows = [

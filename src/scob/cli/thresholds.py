@@ -27,7 +27,7 @@ def thresholds(
     """Choose the thresholds, store them with the model, and print them."""
     from scob.inference.thresholds import thresholds as choose
 
-    with bar("scoring") as progress:
+    with bar("loading the model") as progress:
         choice = choose(run, device, progress, figures)
     rows = [
         (name, f"{limit:.3f}", known, f"{100 * prevalence:.1f}%", "shared" if shared else f"{100 * f1:.1f}")

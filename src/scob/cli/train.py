@@ -1,5 +1,6 @@
 """`scob train`: from a settings file, or straight from your own images, to a run folder with a model in it."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,9 @@ from scob.files import free_path, named
 from scob.launch import launch
 
 if TYPE_CHECKING:
+    from scob.cli.live import Live
     from scob.config import Config
+    from scob.training.finished_run import FinishedRun
     from scob.training.prepare import Prepared
 
 
@@ -52,10 +55,21 @@ class TrainOptions:
 def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
-    from scob.parallel import choose_device
-    from scob.training.choose_backbone import choose_backbone
-    from scob.training.continuation import config_from_model
-    from scob.training.prepare import prepare
+
+    check_combination(options, launch().count == 1)
+    with Live("scob train") as live:
+        try:
+            finished = run_training(options, live)
+        except KeyboardInterrupt:  # from here on, `scob.train` answers Ctrl+C
+            live.stop()
+            note("Stopped before training began.")
+            raise typer.Exit(130) from None
+    if prints():
+        show(finished.summary, finished.path)
+
+
+def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
+    """Prepare the run, show what was chosen, train. Heavy imports happen here, while the bar is shown already."""
     from scob.training.resume import resume_config
     from scob.training.run_folder import RunFolder
     from scob.training.stopping import Interrupted
@@ -63,8 +77,6 @@ def train(options: TrainOptions) -> None:
     from scob.training.train import train as run
 
     o, words = options, options.settings or []
-    single_process = launch().count == 1
-    check_combination(o, single_process)
     prepared: Prepared | None = None
     if o.methods_folder is not None:
         from scob.methods import register_folder
@@ -73,46 +85,69 @@ def train(options: TrainOptions) -> None:
     if o.resume is not None:
         config, folder = resume_config(o.resume, words, o.extend, o.device), o.resume
     elif o.images is not None:
-        source = named(o.images)
-        folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
-        if single_process:  # before anything is written into it; with several processes only the first one checks
-            RunFolder(folder).check_free()
-        backbone = o.backbone
-        if not backbone and o.init is None and not any(word.startswith("model.backbone=") for word in words):
-            backbone, reason = choose_backbone(choose_device(o.device or "auto"))
-            if reason and prints():
-                note(reason)
-        prepared = prepare(
-            o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words
-        )  # fmt: skip
+        prepared, folder = prepare_own_images(o, live)
         config = prepared.config
-        show_prepared(prepared, folder)
     else:
-        config = read_config(words, o.backbone, o.device)
-        name = Path(config.data.source).name.replace(":", "-")
-        folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
-        if o.init is not None:
-            RunFolder(folder).check_free()
-            config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
-    with Live(config.method) as live:
-        try:
-            finished = run(
-                config,
-                folder,
-                resume=o.resume is not None,
-                init=o.init,
-                listen=live,
-                shared=SharedParts(prepared.data if prepared is not None else None),
-            )
-        except Interrupted as stop:
-            live.stop()
-            if prints():
-                begun = RunFolder(folder).config_file.exists()
-                again = f"Stopped and saved. Continue with: {command('train', '--resume', folder)}"
-                note(again if begun else "Stopped before training began.")
-            raise typer.Exit(stop.code) from None
-    if prints():
-        show(finished.summary, folder)
+        config, folder = read_settings(o)
+    live.title = config.method
+    try:
+        return run(
+            config, folder, resume=o.resume is not None, init=o.init, listen=live,
+            shared=SharedParts(prepared.data if prepared is not None else None),
+        )  # fmt: skip
+    except Interrupted as stop:
+        live.stop()
+        if prints():
+            begun = RunFolder(folder).config_file.exists()
+            again = f"Stopped and saved. Continue with: {command('train', '--resume', folder)}"
+            note(again if begun else "Stopped before training began.")
+        raise typer.Exit(stop.code) from None
+
+
+def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]":
+    """The settings for somebody's own images, shown before training, and the run folder."""
+    from scob.parallel import choose_device
+    from scob.training.choose_backbone import choose_backbone
+    from scob.training.prepare import prepare
+    from scob.training.run_folder import RunFolder
+    from scob.training.run_time import estimate_seconds
+
+    assert o.images is not None
+    words, source = o.settings or [], named(o.images)
+    folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
+    if launch().count == 1:  # before anything is written into it; with several processes only the first one checks
+        RunFolder(folder).check_free()
+    backbone = o.backbone
+    if not backbone and o.init is None and not any(word.startswith("model.backbone=") for word in words):
+        backbone, reason = choose_backbone(choose_device(o.device or "auto"))
+        if reason and prints():
+            note(reason)
+    prepared = prepare(
+        o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words, estimate=False,
+        listen=live,
+    )  # fmt: skip
+    with live.hidden():
+        show_prepared(prepared, folder)
+    seconds = estimate_seconds(prepared.config, prepared.data, live)
+    live.expected = time.monotonic() + seconds
+    with live.hidden():
+        out.print(f"This will take about {duration(seconds)} on this machine.")
+    return prepared, folder
+
+
+def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
+    """The settings of a settings file, and the run folder."""
+    from scob.training.continuation import config_from_model
+    from scob.training.run_folder import RunFolder
+
+    words = o.settings or []
+    config = read_config(words, o.backbone, o.device)
+    name = Path(config.data.source).name.replace(":", "-")
+    folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
+    if o.init is not None:
+        RunFolder(folder).check_free()
+        config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
+    return config, folder
 
 
 def check_combination(options: TrainOptions, single_process: bool) -> None:
@@ -174,8 +209,6 @@ def show_prepared(prepared: "Prepared", folder: Path) -> None:
     )
     for remark in prepared.notes:
         err.print(f"[yellow]note:[/] {escape(remark)}")
-    if prepared.seconds is not None:
-        out.print(f"This will take about {duration(prepared.seconds)} on this machine.")
 
 
 def show(summary: dict[str, Any], folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scob.data.progress import Progress
 from scob.labels import Labels
 
 
@@ -149,9 +150,13 @@ class ArrayImages:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore)."""
+    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore).
+
+    `progress` hears how many images have been decoded where each one is (`skip_bad`).
+    """
 
     difficult: str = "negative"
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     seed: int = 0
+    progress: Progress | None = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.data.find_images import find_images
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.errors import UserError
 from scob.inference.model import InferenceOptions, Scob
 from scob.inference.regions import Box, rle
@@ -85,9 +85,11 @@ def suggest(
     pairs = rank(confidence, observed.values, limits, selection.top)
     confirmed = None
     if masks and known is not None:
-        confirmed = ConfirmedInstances.gather(scob, known, {c for _, c in pairs}, batch)
+        comparing = part(progress, "collecting confirmed examples")
+        confirmed = ConfirmedInstances.gather(scob, known, {c for _, c in pairs}, batch, comparing)
     labels = [tuple(observed.classes[c] for c in np.flatnonzero(line == PRESENT)) for line in observed.values]
     suggestions: dict[int, Suggestion] = {}
+    progress = part(progress, "finding where each label is")
     done = 0
     for numbers in _by_image(pairs, 4 * batch):
         group = [pairs[n] for n in numbers]
@@ -165,12 +167,19 @@ def recover(
     known = None
     if is_run:
         own = FinishedRun.open(path).images
-        known = ScoredImages(own.split, own.observed, score_split(scob, own.split, batch, progress), own.estimates)
+        known = ScoredImages(
+            own.split,
+            own.observed,
+            score_split(scob, own.split, batch, part(progress, "scoring the run's images")),
+            own.estimates,
+        )
     if images:
         files = find_images(images)
         split, broken = unlabelled(files.paths, scob.classes)
         skipped = files.skipped + broken
-        scored = ScoredImages(split, split.labels, score_split(scob, split, batch, progress))
+        scored = ScoredImages(
+            split, split.labels, score_split(scob, split, batch, part(progress, "scoring your images"))
+        )
         folder = out or path / RECOVERED_IMAGES
     else:
         assert known is not None

@@ -19,7 +19,7 @@ from scob.model.preprocessing import preprocessing
 from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
 from scob.training.checkpoint import backbone_state
-from scob.training.events import CachingFeatures, Calibrating, Listener, silent
+from scob.training.events import CachingFeatures, Calibrating, Listener, progress_of, reported, silent
 from scob.training.run_data import Data
 from scob.training.scoring import row_batches
 
@@ -66,7 +66,7 @@ def open_inputs(
     views = Views(config.data.size, mean, std, t.seed)
     backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     splits = {"train": data.train, "holdout": data.holdout, "evaluate": data.evaluate}
-    feeds = {name: make_feed(split, config, device) for name, split in splits.items() if split is not None}
+    feeds = {name: make_feed(split, config, device, listen) for name, split in splits.items() if split is not None}
     if config.model.calibrate_bn and not backbone.keeps_statistics:
         if restored is not None:
             backbone.load_state_dict(backbone_state(restored), strict=False)
@@ -83,24 +83,27 @@ def open_inputs(
             listen(CachingFeatures(name, len(feed)))
             cache_folder = folder / "features" / name if folder is not None else None
             storage = RowStorage(t.feature_cache, cache_folder, "train.feature_cache")
-            batches = feed.iterate(row_batches(len(feed), 64))
+            batches = reported(
+                feed.iterate(row_batches(len(feed), 64)), f"computing features ({name})", len(feed), listen
+            )
             cache = cache_features(sources[name], batches, len(feed), storage)
             sources[name] = FeatureSource(backbone, views, precision, fast, cache)
     return Inputs(backbone, feeds, sources, mean, std, grids)
 
 
-def make_feed(split: Split, config: Config, device: torch.device) -> Feed:
+def make_feed(split: Split, config: Config, device: torch.device, listen: Listener = silent) -> Feed:
     """Images of a split: kept on the GPU if it has room for them, else from the cache or the decoding workers."""
     size = config.data.size
     room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
     resident = len(split) * 3 * size * size < RESIDENT_SHARE * room
     cache = Path(config.data.cache) if config.data.cache else None
-    return Feed(split, size, device, FeedOptions(config.data.workers, cache, resident, config.data.skip_bad))
+    options = FeedOptions(config.data.workers, cache, resident, config.data.skip_bad)
+    return Feed(split, size, device, options, progress_of(f"loading images ({split.name})", listen))
 
 
 def calibrate(backbone: Backbone, views: Views, feed: Feed, listen: Listener) -> None:
     """Re-estimate BatchNorm statistics on clean, unflipped training images."""
     count = min(len(feed), CALIBRATION_IMAGES)
     listen(Calibrating(count))
-    batches = feed.iterate(row_batches(count, 32))
+    batches = reported(feed.iterate(row_batches(count, 32)), "re-estimating BatchNorm", count, listen)
     backbone.calibrate(views.normalise(b).contiguous(memory_format=torch.channels_last) for b in batches)

@@ -1,7 +1,6 @@
 """Choose a run's settings from a user's images and labels."""
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +19,13 @@ from scob.data.readers import infer_format, read_split
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
-from scob.model.backbone import Backbone
 from scob.model.load_backbone import load_backbone
-from scob.model.network import build_network
 from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
 from scob.training.continuation import settings_of_model
+from scob.training.events import Listener, progress_of, silent
 from scob.training.run_data import Data, ReadImages, arrange, expected_positives, read_images
+from scob.training.run_time import estimate_seconds
 
 CACHE_BYTES = 2 << 30
 SAMPLE = 200  # images whose size is measured
@@ -62,13 +61,14 @@ def prepare(
     out: Path | None = None,
     overrides: Iterable[str] = (),
     estimate: bool = True,
+    listen: Listener = silent,
 ) -> Prepared:
     """Settings for a folder with one folder of images per class, or for a label table, and how long training will take.
 
     `val` is a table that lists every class of its images; it is only reported on. Without a `backbone`,
     `choose_backbone` names one. `init` is a model folder to continue
     from: its backbone is copied to `out`, the folder of the new run, and `train` needs it too. `overrides`
-    (`train.epochs=3`) win over what is chosen here.
+    (`train.epochs=3`) win over what is chosen here; `listen` hears how far the work is.
     """
     if init is not None and out is None:
         raise UserError("to continue from a model, prepare(init=...) needs the folder of the new run: out=")
@@ -92,7 +92,7 @@ def prepare(
         given = merge(given, settings_of_model(Path(init), out))
     first = resolve(merge(given, asked), "on the command line")
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
-    images = read_images(first)
+    images = read_images(first, progress=progress_of("reading images", listen))
     check_classes(images, source)
     if val is not None:
         check_validation_classes(val, source, images)
@@ -111,7 +111,7 @@ def prepare(
         single_image_classes(data, present), notes=notes(data, present, other_files),
         init=None if init is None else Path(init),
     )  # fmt: skip
-    return replace(prepared, seconds=estimate_seconds(prepared, body, torch_device)) if estimate else prepared
+    return replace(prepared, seconds=estimate_seconds(config, data, listen)) if estimate else prepared
 
 
 def check_source(source: Path) -> int:
@@ -222,29 +222,3 @@ def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str
     if estimator_bytes > 2 << 30:
         sentences.append(f"the label estimator will take {estimator_bytes / 2**30:.1f} GiB of memory")
     return tuple(sentences)
-
-
-def estimate_seconds(prepared: Prepared, backbone: Backbone, device: torch.device) -> float:
-    """How many seconds the run will take, from the fastest of three steps timed on this device."""
-    config = prepared.config
-    backbone = backbone.to(device)
-    network = build_network(backbone, config.model, prepared.classes, config.data.size).to(device)
-    images = torch.zeros(config.train.batch, 3, config.data.size, config.data.size, device=device)
-    views = 1 if config.train.feature_cache != "none" else 3
-
-    def step() -> None:
-        with torch.no_grad():
-            for _ in range(views):
-                features = backbone(images)
-        for _ in range(2):  # the class step and the contrastive step
-            network.classify(features).sum().backward()  # type: ignore[no-untyped-call]
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    step()
-    timed = []
-    for _ in range(3):
-        began = time.perf_counter()
-        step()
-        timed.append(time.perf_counter() - began)
-    return min(timed) * prepared.steps * 1.2  # a fifth more for evaluation and reading

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from scob import methods
 from scob.config import Config
+from scob.data.progress import Progress
 from scob.data.readers import open_split, read_split
 from scob.data.split import ReadOptions, Split
 from scob.draws import mix, seed_key
@@ -122,14 +123,16 @@ def listed_images(config: Config) -> Split:
     return read_split(config.data.source, train, reading_options(config), config.data.format)
 
 
-def read_images(config: Config, latecomers: bool = True, began_with: Labels | None = None) -> ReadImages:
+def read_images(
+    config: Config, latecomers: bool = True, began_with: Labels | None = None, progress: Progress | None = None
+) -> ReadImages:
     """Read the training split and the reported split, and observe the labels.
 
     Images that `labels.file` does not list are an error, unless `data.skip_bad` is set or `latecomers` is false: then
     they are left out. With `data.limit`, a resumed run keeps the images it `began_with`.
     """
     d = config.data
-    splits, options = run_splits(config), reading_options(config)
+    splits, options = run_splits(config), replace(reading_options(config), progress=progress)
     split = open_split(d.source, splits.train, options, d.format)
     stored = Labels.load(Path(config.labels.file)) if config.labels.file else None
     if stored is not None and (d.skip_bad or not latecomers):
@@ -163,9 +166,11 @@ def arrange(images: ReadImages, config: Config) -> Data:
     return Data(split, None, images.evaluate, given, None, drawn, k, images.unused)
 
 
-def load_data(config: Config, latecomers: bool = True, began_with: Labels | None = None) -> Data:
+def load_data(
+    config: Config, latecomers: bool = True, began_with: Labels | None = None, progress: Progress | None = None
+) -> Data:
     """Read the splits, observe the labels, hold some images out."""
-    return arrange(read_images(config, latecomers, began_with), config)
+    return arrange(read_images(config, latecomers, began_with, progress), config)
 
 
 def guessed_positives(observed: Labels) -> float:

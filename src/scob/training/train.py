@@ -8,12 +8,13 @@ from typing import Any
 
 from scob.config import Config
 from scob.data.images import cause
+from scob.data.progress import Progress as ReadingProgress
 from scob.errors import UserError
 from scob.parallel import Processes, start
 from scob.training.build import Experiment, build
 from scob.training.checkpoint import Checkpoint, Progress, latest_checkpoint, set_aside
 from scob.training.continuation import initialise
-from scob.training.events import CheckpointDamaged, Listener, Note, Started, silent
+from scob.training.events import CheckpointDamaged, Listener, Note, Started, StopRequested, progress_of, silent
 from scob.training.finished_run import FinishedRun
 from scob.training.inputs import Inputs
 from scob.training.loop import Training
@@ -50,11 +51,12 @@ def train(
     without it, a folder that already contains a run is refused. `init` is a model to continue from (`prepare` or
     `config_from_model` give the settings for it). `loop` may be a subclass of `Training` that logs more.
     """
-    run = RunFolder(out)
+    run, began = RunFolder(out), time.monotonic()
     processes = shared.processes or start(config.train.device)
     listen = listen if processes.first else silent
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
+        stop.heard = lambda: listen(StopRequested())
         stack.enter_context(watching_peers(processes, run.path, stop))
         with processes.together():
             if processes.first:
@@ -81,6 +83,7 @@ def train(
         if starts_from is not None:
             listen(initialise(experiment, starts_from))
         training = loop(experiment, run, listen, stop)
+        training.clock.began = began
         stack.callback(training.close)
         restore_or_start(training, checkpoint, listen)
         if starts_from is not None:
@@ -105,18 +108,19 @@ def summary_of_whole_run(run: RunFolder, epochs: int, listen: Listener) -> dict[
 
 def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data:
     """The data of a run, with a note about images that were left out; a run that has `begun` keeps its own."""
-    data = load_data(config) if begun is None else read_as_begun(config, begun)
+    progress = progress_of("reading images", listen)
+    data = load_data(config, progress=progress) if begun is None else read_as_begun(config, begun, progress)
     if skipped := data.train.skipped:
         listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
     return data
 
 
-def read_as_begun(config: Config, run: RunFolder) -> Data:
+def read_as_begun(config: Config, run: RunFolder, progress: ReadingProgress | None = None) -> Data:
     """The data of a run that has begun: the images it drew by `data.limit`, and the split it reported on so far."""
     epochs = run.records("epoch")
     reports = not epochs or any("mAP" in epoch for epoch in epochs)
     labels = run.labels() if config.data.limit and run.labels_file.exists() else None
-    return load_data(as_it_began(config, reports), began_with=labels)
+    return load_data(as_it_began(config, reports), began_with=labels, progress=progress)
 
 
 def nothing_reported(data: Data, config: Config) -> str:
@@ -157,9 +161,7 @@ def restore_or_start(training: Training, checkpoint: Checkpoint | None, listen: 
 
 def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> FinishedRun:
     """Train to the end, evaluate the chosen epoch, write the model."""
-    began = time.monotonic()
     training.fit()
-    seconds = time.monotonic() - began
     training.use_best()
-    summary = write_results(experiment, run, training.progress.best_epoch, seconds, training.scores)
+    summary = write_results(experiment, run, training.progress.best_epoch, training.clock.seconds, training.scores)
     return FinishedRun(run, experiment.config, summary, experiment)

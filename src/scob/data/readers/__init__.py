@@ -93,7 +93,7 @@ def open_split(source: str, split: str | None, options: ReadOptions = ReadOption
     if options.skip_bad and not is_scenes(source):
         from scob.data.check import without_broken
 
-        opened = without_broken(opened)
+        opened = without_broken(opened, progress=options.progress)
     return opened
 
 

@@ -19,7 +19,7 @@ from scob.parallel import Processes
 from scob.studies.reproduce.naming import identify, labels_name, run_name, weights_name
 from scob.studies.reproduce.variants import SCOB, Variant
 from scob.training.checkpoint import list_checkpoints
-from scob.training.events import Event, Listener, ReadTrueMasks, RunBegins, silent
+from scob.training.events import Event, Listener, ReadTrueMasks, RunBegins, progress_of, silent
 from scob.training.finished_run import FinishedRun
 from scob.training.inputs import Inputs, open_inputs
 from scob.training.loop import Training
@@ -116,7 +116,7 @@ class Lab:
             plain = config.model_copy(update={"method": "scob"})
             if stored:
                 plain = _with_labels(plain, file)
-            data = load_data(plain)
+            data = load_data(plain, progress=progress_of("reading images", self.listen))
             if not stored and self.processes.first:
                 data.drawn.save(file)
             self.processes.wait()
