@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scob.cli import console
-from scob.cli.console import escape, note, table
+from scob.cli.console import escape, note, sentence, table
 from scob.cli.options import Device, ReaderName, check_difficult, with_options
 from scob.cli.progress import bar
 from scob.errors import UserError
@@ -98,6 +98,8 @@ def evaluate(options: EvaluateOptions) -> None:
     names = list(next(iter(rates.values())))
     rows = [[what, *(f"{values[name]:.2f}" for name in names)] for what, values in rates.items()]
     console.out.print(table(escape(title), ("%", *names), rows))
+    if stored.get("measured"):
+        note(sentence(stored["measured"]))
     if metrics.undefined:
         note(f"Not in mAP (no known positive or no known negative): {', '.join(metrics.undefined)}")
     note(f"Written: {folder}")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Self
 
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
@@ -47,7 +48,7 @@ class Live:
         self.left = TimeLeft()
         self.expected: float | None = None  # when the run was expected to end, by time.monotonic()
 
-    def __enter__(self) -> "Live":
+    def __enter__(self) -> Self:
         self._show_part("starting")
         self.bar.start()
         return self

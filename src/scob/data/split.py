@@ -71,6 +71,7 @@ class Split:
     expected_positives: float | None = None  # k of Eq. 11, if papers agree on a value for this data set
     remarks: tuple[str, ...] = ()  # what the reader has to say about these data, for `scob data describe`
     boxes: Boxes | None = None
+    unlisted: str = ""  # what a class counts as that an image does not list, if a table decides that: absent, unknown
 
     def __len__(self) -> int:
         return len(self.labels)

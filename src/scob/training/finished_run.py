@@ -21,7 +21,7 @@ from scob.training.estimates import load_estimates
 from scob.training.model_folder import load_network
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.run_splits import as_it_began
+from scob.training.run_splits import HELD_OUT, as_it_began
 from scob.training.scoring import model_source, score_images
 
 
@@ -108,11 +108,13 @@ def run_images(data: Data, folder: RunFolder) -> RunImages:
     drawn = data.drawn
     row_of = {name: row for row, name in enumerate(drawn.images)}
     held_out = np.zeros(len(drawn), dtype=bool)
-    if data.holdout is not None:
-        held_out[[row_of[name] for name in data.holdout.labels.images]] = True
+    reported = data.evaluate if data.evaluate is not None and data.evaluate.name == HELD_OUT else None
+    parts = [part for part in (data.holdout, reported) if part is not None]
+    for part in parts:
+        held_out[[row_of[name] for name in part.labels.images]] = True
     images = data.train.images
-    # `load_data` selects both from one split; `ChosenImages` wraps the images of that split.
-    if isinstance(images, ChosenImages) and data.holdout is not None:
+    # `load_data` selects all of them from one split; `ChosenImages` wraps the images of that split.
+    if isinstance(images, ChosenImages) and parts:
         images = images.images
     split = replace(data.train, labels=drawn, images=images, masks=None, boxes=None)
     return RunImages(split, drawn, held_out, load_estimates(folder.path, drawn.images, drawn.classes), data.k)

@@ -24,7 +24,8 @@ from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
 from scob.training.continuation import settings_of_model
 from scob.training.events import Listener, progress_of, silent
-from scob.training.run_data import Data, ReadImages, arrange, expected_positives, read_images
+from scob.training.run_data import Data, ReadImages, arrange, expected_positives, listed_images, read_images
+from scob.training.run_splits import default_reported, how_measured
 from scob.training.run_time import estimate_seconds
 
 CACHE_BYTES = 2 << 30
@@ -83,7 +84,11 @@ def prepare(
     if not backbone and init is None and "backbone" not in asked.get("model", {}):
         backbone, _ = choose_backbone(torch_device)
     given: dict[str, Any] = {
-        "data": {"source": str(source), "skip_bad": True, "evaluate": str(val) if val is not None else ""},
+        "data": {
+            "source": str(source),
+            "skip_bad": True,
+            "evaluate": str(val) if val is not None else default_reported(str(source)),
+        },
         "labels": {"kind": "given"},
         "model": {"backbone": backbone} if backbone else {},
         "train": {"device": device},
@@ -92,10 +97,10 @@ def prepare(
         given = merge(given, settings_of_model(Path(init), out))
     first = resolve(merge(given, asked), "on the command line")
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
+    if val is not None:
+        check_validation_classes(val, source, listed_images(first).labels.classes)
     images = read_images(first, progress=progress_of("reading images", listen))
     check_classes(images, source)
-    if val is not None:
-        check_validation_classes(val, source, images)
     settled = merge(given, asked)["model"]
     fitted = settings_from_data(images, first, torch_device, body.channels, settled)
     config = resolve(with_preset(fitted, merge(given, asked)), "on the command line")
@@ -145,13 +150,14 @@ def check_classes(images: ReadImages, source: str | Path) -> None:
         )
 
 
-def check_validation_classes(val: str | Path, source: str | Path, images: ReadImages) -> None:
+def check_validation_classes(val: str | Path, source: str | Path, classes: tuple[str, ...]) -> None:
     """Refuse a validation table with classes that no training image has: results could not be reported for them."""
     named = read_split(str(val), None, ReadOptions()).labels.classes
-    if unknown := sorted(set(named) - set(images.drawn.classes)):
+    if unknown := sorted(set(named) - set(classes)):
+        names, them = ", ".join(map(repr, unknown)), "it" if len(unknown) == 1 else "them"
         raise UserError(
-            f"--val {val} names the class {unknown[0]!r}, but {source} has no image of it: add some, or remove the "
-            "class from the table"
+            f"--val {val} names {'the class' if len(unknown) == 1 else 'classes'} {names}, but {source} has no image "
+            f"of {them}: add some, or remove {them} from the table"
         )
 
 
@@ -209,7 +215,7 @@ def single_image_classes(data: Data, present: NDArray[np.int64]) -> tuple[str, .
 
 def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str, ...]:
     """What the user should know before training starts. `present` (L,) counts the images of each class."""
-    sentences: list[str] = []
+    sentences = [measured] if (measured := how_measured(data.evaluate)) else []
     if single := single_image_classes(data, present):
         sentences.append(f"classes with a single image: {len(single)} ({rows_word(single, 5)}); expect low accuracy")
     if empty := int((present == 0).sum()):

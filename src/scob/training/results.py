@@ -4,19 +4,17 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.config import TrainSettings
-from scob.labels import ABSENT, PRESENT
 from scob.model.load_backbone import backbone_config
 from scob.training.build import Experiment
 from scob.training.estimates import save_estimates
 from scob.training.metrics import evaluate_scores, mean_average_precision
 from scob.training.model_folder import ModelCard, write_model
-from scob.training.run_data import Data
+from scob.training.run_data import Data, reference
 from scob.training.run_folder import RunFolder
+from scob.training.run_splits import how_measured
 
 Scores = Callable[[str], Tensor]  # predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU
 
@@ -34,17 +32,6 @@ def measure(data: Data, settings: TrainSettings, scores_of: Scores) -> dict[str,
             full = _finite(mean_average_precision(scores, data.holdout.labels.values))
             measured["mAP-holdout-full"] = measured["holdout"] = full
     return measured
-
-
-def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
-    """What scores are compared with if only observed labels (N, L) may be used.
-
-    If there are at least as many known negatives as positives, unknown labels are left out. Otherwise (one positive per
-    image, or hardly any negatives) unknown counts as absent.
-    """
-    if (observed == ABSENT).sum() >= (observed == PRESENT).sum():
-        return observed
-    return np.where(observed == PRESENT, PRESENT, ABSENT).astype(np.int8)
 
 
 def write_results(
@@ -69,6 +56,7 @@ def write_results(
         evaluation = evaluate_scores(scores_of("evaluate"), e.data.evaluate.labels.values, e.data.observed.classes)
         summary["evaluation"] = evaluation.to_json()
         summary["evaluate_images"] = len(e.data.evaluate)
+        summary["measured"] = how_measured(e.data.evaluate)
     summary["evaluate_split"] = e.data.evaluate.name if e.data.evaluate is not None else None
     estimates = e.method.estimates()
     with e.processes.together():

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from scob import methods
 from scob.config import Config
 from scob.data.progress import Progress
-from scob.data.readers import open_split, read_split
+from scob.data.readers import check_measurable, open_split, read_split
 from scob.data.split import ReadOptions, Split
 from scob.draws import mix, seed_key
 from scob.errors import UserError
-from scob.labels import PRESENT, UNKNOWN, Labels
-from scob.training.run_splits import as_it_began, open_reported, run_splits
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.training.run_splits import HELD_OUT, as_it_began, open_reported, run_splits
 
+REPORTED_SHARE = 0.2  # of the training images, if results are measured on some of them (data.evaluate=held-out)
 GUESSED_FACTOR = 1.5  # photographs with one tag each show about 1.5 classes (VOC)
 
 
@@ -155,15 +156,46 @@ def arrange(images: ReadImages, config: Config) -> Data:
             "learn from"
         )
     k = config.labels.k or split.expected_positives or guessed_positives(drawn)
+    evaluate, rows = images.evaluate, np.arange(len(split))
+    if config.data.evaluate == HELD_OUT:
+        evaluate, rows = reported_part(split, drawn, config)
     if config.train.holdout:
-        held_out = holdout_rows(drawn, config.train.holdout, config.labels.seed)
+        held_out = holdout_rows(drawn.select(rows), config.train.holdout, config.labels.seed)
         if held_out.any() and not held_out.all():
-            rows, held_rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+            kept, held = rows[~held_out], rows[held_out]
             return Data(
-                split.select(rows), split.select(held_rows), images.evaluate, given.select(rows),
-                drawn.select(held_rows), drawn, k, images.unused,
+                split.select(kept), split.select(held), evaluate, given.select(kept), drawn.select(held), drawn, k,
+                images.unused,
             )  # fmt: skip
-    return Data(split, None, images.evaluate, given, None, drawn, k, images.unused)
+    if len(rows) < len(split):
+        split, given = split.select(rows), given.select(rows)
+    return Data(split, None, evaluate, given, None, drawn, k, images.unused)
+
+
+def reported_part(split: Split, drawn: Labels, config: Config) -> tuple[Split, NDArray[np.int64]]:
+    """Some training images to report on, by the labels that are observed, and the rows of the others."""
+    held_out = holdout_rows(drawn, REPORTED_SHARE, seed_key(config.labels.seed, "reported"))
+    rows = np.flatnonzero(held_out)
+    labels = drawn.select(rows)
+    part = replace(split.select(rows), name=HELD_OUT, labels=replace_values(labels, reference(labels.values)))
+    check_measurable(part, f"{config.data.source}, held-out images")
+    return part, np.flatnonzero(~held_out)
+
+
+def replace_values(labels: Labels, values: NDArray[np.int8]) -> Labels:
+    """Labels of the same images and classes with other values."""
+    return Labels(labels.classes, labels.images, values, labels.origin)
+
+
+def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
+    """What scores are compared with if only observed labels (N, L) may be used.
+
+    If there are at least as many known negatives as positives, unknown labels are left out. Otherwise (one positive per
+    image, or hardly any negatives) unknown counts as absent.
+    """
+    if (observed == ABSENT).sum() >= (observed == PRESENT).sum():
+        return observed
+    return np.where(observed == PRESENT, PRESENT, ABSENT).astype(np.int8)
 
 
 def load_data(

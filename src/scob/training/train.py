@@ -23,7 +23,7 @@ from scob.training.results import write_results
 from scob.training.resume import check_same, judge_of
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.run_splits import as_it_began
+from scob.training.run_splits import as_it_began, how_measured
 from scob.training.stopping import LOST, StopRequest, watching_peers
 
 
@@ -110,6 +110,8 @@ def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data
     """The data of a run, with a note about images that were left out; a run that has `begun` keeps its own."""
     progress = progress_of("reading images", listen)
     data = load_data(config, progress=progress) if begun is None else read_as_begun(config, begun, progress)
+    if measured := how_measured(data.evaluate):
+        listen(Note(measured))
     if skipped := data.train.skipped:
         listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
     return data
