@@ -11,6 +11,7 @@ from scob.cli import console
 from scob.cli.console import escape, note, sentence, table
 from scob.cli.options import Device, ReaderName, check_difficult, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 from scob.errors import UserError
 from scob.launch import launch
 
@@ -82,6 +83,7 @@ def evaluate(options: EvaluateOptions) -> None:
     processes = start(o.device)
     folder = o.out if o.out is not None else o.model / "evaluation"
     with bar("loading the model", shown=processes.first) as progress:
+        say_if_unfinished(o.model)
         metrics = measure(
             o.model, o.data or None, o.split or None,
             out=folder, threshold=o.threshold, reading=DataOptions(o.format, o.difficult or None, o.skip_bad),
@@ -118,6 +120,7 @@ def _evaluate_masks(o: EvaluateOptions) -> None:
         raise UserError("--masks runs in one process: start it without accelerate launch or torchrun")
     folder = o.out if o.out is not None else o.model / "evaluation"
     with bar("measuring masks") as progress:
+        say_if_unfinished(o.model)
         evaluation = evaluate_masks(
             o.model, o.data or None, o.split or None,
             out=folder, naming=NamingRule(threshold=o.threshold),

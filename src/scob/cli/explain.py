@@ -9,6 +9,7 @@ import typer
 from scob.cli.console import counted, note
 from scob.cli.options import Device, Images, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +63,7 @@ def explain(options: ExplainOptions) -> None:
 
     o = options
     with bar("loading the model") as progress:
+        say_if_unfinished(o.model)
         counts = run(
             o.model, o.images, o.out, o.classes or NamingRule(o.topk, o.threshold),
             replace(EXPLAINED, cam=o.cam, threshold=o.mask_threshold, mirror=o.mirror),

@@ -9,6 +9,7 @@ import typer
 from scob.cli.console import command, counted, note, out, table
 from scob.cli.options import Device, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 from scob.errors import UserError
 from scob.files import free_path, named
 
@@ -66,6 +67,7 @@ def recover(options: RecoverOptions) -> None:
     from scob.recovery.suggestion import RECOVERED
 
     with bar("loading the model") as progress:
+        say_if_unfinished(o.run)
         selection, running = SuggestionLimits(o.minimum, o.top), InferenceOptions(o.batch, o.device, progress)
         recovered = suggest(o.run, o.images or (), o.folder, o.format or (), selection, o.masks, running)
     rows = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import command, duration, err, escape, note, out, prints, table
+from scob.cli.console import command, counted, duration, err, escape, note, out, prints, table
 from scob.cli.options import Device, with_options
 from scob.errors import UserError
 from scob.files import free_path, named
@@ -48,7 +48,12 @@ class TrainOptions:
     init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
     resume: Annotated[Path | None, typer.Option(help="Continue an interrupted run exactly where it stopped.")] = None
-    extend: Annotated[str, typer.Option(help="With --resume: epochs=N trains for N epochs in total.")] = ""
+    extend: Annotated[
+        str, typer.Option(help="With --resume: epochs=N ends after N epochs in total, more or fewer than planned.")
+    ] = ""
+    finish: Annotated[
+        bool, typer.Option("--finish", help="With --resume: end the run now, with its best epoch so far.")
+    ] = False
     methods_folder: Annotated[Path | None, typer.Option(help="Folder with your own methods.")] = None
 
 
@@ -70,20 +75,23 @@ def train(options: TrainOptions) -> None:
 
 def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
     """Prepare the run, show what was chosen, train. Heavy imports happen here, while the bar is shown already."""
-    from scob.training.resume import resume_config
-    from scob.training.run_folder import RunFolder
+    from scob.training.resume import extended_epochs, resume_config
     from scob.training.stopping import Interrupted
     from scob.training.train import SharedParts
     from scob.training.train import train as run
+    from scob.training.unfinished import ending_after, epochs_asked
 
     o, words = options, options.settings or []
     prepared: Prepared | None = None
+    until: int | None = None
     if o.methods_folder is not None:
         from scob.methods import register_folder
 
         register_folder(o.methods_folder)
     if o.resume is not None:
         config, folder = resume_config(o.resume, words, o.extend, o.device), o.resume
+        if o.finish or o.extend:
+            until = epochs_asked(o.resume, None if o.finish else extended_epochs(o.extend))
     elif o.images is not None:
         prepared, folder = prepare_own_images(o, live)
         config = prepared.config
@@ -93,15 +101,30 @@ def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
     try:
         return run(
             config, folder, resume=o.resume is not None, init=o.init, listen=live,
-            shared=SharedParts(prepared.data if prepared is not None else None),
+            shared=SharedParts(prepared.data if prepared is not None else None), loop=ending_after(until),
         )  # fmt: skip
     except Interrupted as stop:
         live.stop()
         if prints():
-            begun = RunFolder(folder).config_file.exists()
-            again = f"Stopped and saved. Continue with: {command('train', '--resume', folder)}"
-            note(again if begun else "Stopped before training began.")
+            show_stopped(folder)
         raise typer.Exit(stop.code) from None
+
+
+def show_stopped(folder: Path) -> None:
+    """The end of a run that was stopped: what it has, and what to do next."""
+    from scob.training.run_folder import RunFolder
+
+    run = RunFolder(folder)
+    if not run.config_file.exists():
+        note("Stopped before training began.")
+        return
+    epochs = len(run.records("epoch"))
+    again = command("train", "--resume", folder)
+    trained = f" after {counted(epochs, 'epoch')}" if epochs else ""
+    note(f"Stopped and saved{trained}. Continue with: {again}")
+    if epochs:
+        note(f"The best epoch so far can be used: {command('predict', folder, 'IMAGES')}")
+        note(f"To end the run there: {again} --finish")
 
 
 def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]":
@@ -155,8 +178,10 @@ def check_combination(options: TrainOptions, single_process: bool) -> None:
     o = options
     if o.val is not None and o.images is None:
         raise UserError("--val needs --images; a settings file names its reported split with data.evaluate")
-    if o.extend and o.resume is None:
-        raise UserError("--extend needs --resume RUN")
+    if (o.extend or o.finish) and o.resume is None:
+        raise UserError(f"{'--extend' if o.extend else '--finish'} needs --resume RUN")
+    if o.extend and o.finish:
+        raise UserError("--finish ends the run now, --extend later: give one of them")
     if o.init is not None and o.backbone:
         raise UserError("--init uses its model's own backbone: leave out --backbone")
     if o.init is not None and not single_process:

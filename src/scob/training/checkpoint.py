@@ -103,6 +103,11 @@ def backbone_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return _part(tensors, f"{METHOD}network.backbone.")
 
 
+def network_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The network's part of a checkpoint, without the weights of a frozen backbone."""
+    return _part(tensors, f"{METHOD}network.")
+
+
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
 

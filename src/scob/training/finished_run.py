@@ -18,11 +18,13 @@ from scob.labels import Labels
 from scob.parallel import start
 from scob.training.build import Experiment
 from scob.training.estimates import load_estimates
+from scob.training.find_model import find_model
 from scob.training.model_folder import load_network
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.run_splits import HELD_OUT, as_it_began
 from scob.training.scoring import model_source, score_images
+from scob.training.unfinished import summary_so_far
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class RunImages:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that ended with a model. `summary` is its summary.json.
+    """A run with a model. `summary` is its summary.json, or what is known so far of a run that was stopped.
 
     A run that has just been trained still has its `experiment`; a run opened from its folder does not.
     """
@@ -53,9 +55,10 @@ class FinishedRun:
 
     @classmethod
     def open(cls, path: Path) -> "FinishedRun":
-        """Open the run in a folder; a UserError if it is not finished."""
+        """Open the run in a folder. One that was stopped stands where its best epoch so far is."""
         folder = RunFolder(path)
-        return cls(folder, folder.read_config(), folder.summary())
+        config = folder.read_config()
+        return cls(folder, config, folder.summary() if folder.finished else summary_so_far(folder, config))
 
     @property
     def path(self) -> Path:
@@ -64,7 +67,7 @@ class FinishedRun:
     @property
     def model(self) -> Path:
         """The model folder."""
-        return self.folder.model
+        return self.folder.model if self.folder.finished else find_model(self.path).path
 
     @property
     def curve(self) -> list[dict[str, Any]]:

@@ -112,12 +112,17 @@ class Training:
 
     # The loop.
 
+    @property
+    def epochs(self) -> int:
+        """How many epochs are trained in all."""
+        return self.experiment.config.train.epochs
+
     def fit(self) -> None:
         """Train from the current progress to the last epoch."""
         e, t = self.experiment, self.experiment.config.train
         self.stop.saves_first = True
         last_saved = time.monotonic()
-        while self.progress.epoch < t.epochs:
+        while self.progress.epoch < self.epochs:
             epoch, began = self.progress.epoch, time.monotonic()
             self.clock.start()
             done_before = self.progress.step - epoch * e.plan.steps
@@ -227,7 +232,7 @@ class Training:
     def end_epoch(self, epoch: int, seconds: float) -> None:
         """Evaluate, and save the weights if this is the best epoch so far (`train.select`)."""
         t = self.experiment.config.train
-        final = epoch + 1 == t.epochs
+        final = epoch + 1 == self.epochs
         if final or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
             with self.average.used():
                 measured = self.evaluate()

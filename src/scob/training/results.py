@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from scob.config import TrainSettings
+from scob.config import Config, TrainSettings
 from scob.model.load_backbone import backbone_config
+from scob.model.network import Network
 from scob.training.build import Experiment
 from scob.training.estimates import save_estimates
 from scob.training.metrics import evaluate_scores, mean_average_precision
@@ -34,14 +35,15 @@ def measure(data: Data, settings: TrainSettings, scores_of: Scores) -> dict[str,
     return measured
 
 
-def write_results(
-    e: Experiment, run: RunFolder, epoch: int | None, seconds: float, scores_of: Scores
-) -> dict[str, Any]:
-    """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary."""
+def write_results(e: Experiment, run: RunFolder, facts: Mapping[str, Any], scores_of: Scores) -> dict[str, Any]:
+    """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary.
+
+    `facts` are what only the loop knows: epochs trained, epoch selected, seconds taken.
+    """
     summary: dict[str, Any] = {
         "method": e.config.method,
         "epochs": e.config.train.epochs,
-        "selected_epoch": epoch,
+        **facts,
         "select": e.config.train.select,
         "holdout_labels": e.config.train.holdout_labels,
         "classes": list(e.data.observed.classes),
@@ -49,7 +51,6 @@ def write_results(
         "labels": {"origin": e.data.drawn.origin, "fingerprint": e.data.drawn.fingerprint},
         "k": e.data.k,
         "backbone": e.config.model.backbone,
-        "seconds": round(seconds, 1),
         "curve": [{k: r.get(k) for k in r if k not in ("kind", "time")} for r in run.records("epoch")],
     }
     if e.data.evaluate is not None:
@@ -70,21 +71,31 @@ def write_results(
 
 def model_card(e: Experiment, summary: Mapping[str, Any]) -> ModelCard:
     """What the model folder of a finished experiment says about itself."""
-    classes = e.data.observed.classes
+    return card_of(e.config, e.network, e.data.observed.classes, (e.inputs.mean, e.inputs.std), summary)
+
+
+def card_of(
+    config: Config,
+    network: Network,
+    classes: tuple[str, ...],
+    preprocessing: tuple[tuple[float, ...], tuple[float, ...]],
+    summary: Mapping[str, Any],
+) -> ModelCard:
+    """The card of a network trained with these settings; `preprocessing` is the mean and deviation of its inputs."""
     return ModelCard(
         classes=classes,
-        size=e.config.data.size,
-        mean=e.inputs.mean,
-        std=e.inputs.std,
+        size=config.data.size,
+        mean=preprocessing[0],
+        std=preprocessing[1],
         thresholds=tuple(0.5 for _ in classes),
-        model=e.config.model.model_dump(mode="json"),
-        grids=e.inputs.grids,
-        backbone_name=e.config.model.backbone,
-        backbone=backbone_config(e.network.backbone),
-        method=e.config.method,
+        model=config.model.model_dump(mode="json"),
+        grids=network.backbone.grids(config.data.size),
+        backbone_name=config.model.backbone,
+        backbone=backbone_config(network.backbone),
+        method=config.method,
         labels=summary["labels"],
         evaluation=summary.get("evaluation"),
-        head=getattr(e.network.head, "recipe", None),
+        head=getattr(network.head, "recipe", None),
     )
 
 
