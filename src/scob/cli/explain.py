@@ -74,6 +74,8 @@ def explain(options: ExplainOptions) -> None:
     if counts["broken"]:
         summary += f", {counts['broken']} of them broken"
     note(f"{summary}; written to {o.out}/")
+    if counts["broken"] == counts["images"]:
+        raise typer.Exit(1)
     if counts["unclear"]:
         note(f"no clear place for {counts['unclear']} of them: the evidence is too thin to show where")
     if o.sheet:

@@ -66,3 +66,5 @@ def predict(options: PredictOptions) -> None:
     if counts["skipped"]:
         summary += f"; skipped {counted(counts['skipped'], 'file that is not an image', 'files that are not images')}"
     note(summary + (f"; written to {o.out}" if o.out else ""))
+    if counts["broken"] == counts["images"]:
+        raise typer.Exit(1)
