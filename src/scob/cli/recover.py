@@ -42,9 +42,11 @@ class RecoverOptions:
     folder: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write; RUN/recovered by default.")] = None
     minimum: Annotated[
         float | None,
-        typer.Option("--min", min=0, max=1, help="Minimum confidence; by default each class's own threshold."),
+        typer.Option("--min", min=0, max=1, help="Minimum confidence; by default each class has its own threshold."),
     ] = None
-    top: Annotated[int | None, typer.Option(min=1, help="Keep only the N most confident suggestions.")] = None
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Keep only N suggestions: the most confident of each class in turn.")
+    ] = None
     masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
     reviewed: Annotated[
         Path | None, typer.Option("--import", help="Import the decisions in a reviewed.csv from `scob review`.")
