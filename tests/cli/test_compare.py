@@ -1,16 +1,20 @@
 """`scob compare` as a user runs it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from scob.cli.compare import label_settings, print_rows
 from scob.errors import UserError
+from support.own_images import SMALL
+from support.small_model import Small, write_scenes
 
 
 def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
     assert options_of("compare") == [
         "--data",
+        "--val",
         "--config",
         "--backbone",
         "--labels",
@@ -57,3 +61,30 @@ def test_rows_without_numbers_are_dashes(capsys: pytest.CaptureFixture[str]) -> 
     row = dict.fromkeys(("mAP", "deviation", "share", "images per second", "seconds per epoch"))
     print_rows([{**row, "title": "Mine", "name": "mine"}])
     assert capsys.readouterr().out.count("-") >= 4
+
+
+def test_own_images_are_compared_on_held_out_ones_or_on_a_table(
+    scob: Callable[..., tuple[int, str, str]], small: Small, tmp_path: Path
+) -> None:
+    photos = write_scenes(tmp_path / "photos", 60)
+    words = ("compare", "an", "role", "--data", tmp_path / "photos", "--backbone", small.backbone, *SMALL,
+             "train.epochs=1", "train.device=cpu")  # fmt: skip
+    code, out, err = scob(*words, "--out", tmp_path / "held-out")
+    assert code == 0 and "ROLE" in out and "Assume negative" in out
+    said = " ".join(err.split())
+    assert "12 held-out images by the labels you gave" in said and "to compare methods, not as accuracy" in said
+    assert "by the labels you gave" in (tmp_path / "held-out" / "compare.md").read_text()
+    lines = [f"photos/{f.relative_to(tmp_path / 'photos')},{f.parent.name}\n" for f in photos[:9]]
+    (tmp_path / "val.csv").write_text("image,label\n" + "".join(lines))
+    code, out, err = scob(*words, "--val", tmp_path / "val.csv", "--out", tmp_path / "val")
+    assert code == 0 and "ROLE" in out
+    assert "val.csv: a class that an image does not list counts as absent" in " ".join(err.split())
+
+
+def test_full_labels_cannot_be_compared_without_them(refused: Callable[..., str], small: Small) -> None:
+    said = refused("compare", "full", "role", "--data", small.photos, "--backbone", small.backbone, *SMALL)
+    assert "full needs every label of every image" in said
+
+
+def test_val_needs_own_images(refused: Callable[..., str], tmp_path: Path) -> None:
+    assert "--val is for your own images" in refused("compare", "an", "--data", "scenes", "--val", tmp_path / "v.csv")

@@ -111,7 +111,7 @@ def test_an_option_that_would_be_ignored_is_refused() -> None:
 
 
 def test_a_path_that_the_system_refuses_is_one_sentence() -> None:
-    shown = scob("predict", "model", "a" * 300)
+    shown = scob("predict", "a" * 300, "photos")
     assert shown.returncode == 2
     assert "File name too long" in shown.stderr and "Traceback" not in shown.stderr
 

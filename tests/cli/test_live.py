@@ -9,8 +9,7 @@ from scob.training import events
 @pytest.mark.parametrize(
     ("event", "shown"),
     [
-        (events.Calibrating(1234), "re-estimating BatchNorm on 1,234 training images"),
-        (events.CachingFeatures("holdout", 56), "clean features of 56 images (holdout)"),
+        (events.StopRequested(), "finishing this step, then saving; Ctrl+C again stops now"),
         (events.ReadTrueMasks(3, 10), "3 of 10 images have a segmentation"),
         (events.CheckpointDamaged("step-2 is damaged"), "falling back to an older checkpoint: step-2 is damaged"),
         (events.Note("a [bold] word"), "a [bold] word"),
@@ -25,11 +24,27 @@ def test_each_event_is_one_line(capsys: pytest.CaptureFixture[str], event: event
     assert "Scob" in line and " ".join(shown.split()) in line
 
 
-def test_the_bar_follows_the_steps() -> None:
+def test_the_bar_moves_with_every_step_and_says_how_long_it_will_take() -> None:
     with Live("Scob") as live:
-        live(events.StepLogged(1, 40, {"class": 0.5}, 10.0))  # before the start: nothing to draw on
+        live(events.StepTaken(1, 40))  # before the start: nothing to draw on
         live(events.Started(10, 40))
+        live(events.StepTaken(11, 40))
+        [task] = live.bar.tasks
+        assert (task.completed, task.total, task.fields["count"]) == (11, 40, "11/40 steps")
+        assert task.fields["end"] is not None
         live(events.StepLogged(20, 40, {"class": 0.5, "contrast": 0.25}, 99.6))
-        task = live.bar.tasks[0]
-        assert (task.completed, task.total) == (20, 40)
-        assert task.fields["facts"] == "class 0.5000 contrast 0.2500  100 images/s"
+        assert task.fields["facts"] == "100 images/s  class 0.500 contrast 0.250"
+
+
+def test_every_other_part_has_a_bar_with_its_name() -> None:
+    with Live("Scob") as live:
+        assert [task.description for task in live.bar.tasks] == ["starting"]
+        live(events.Working("reading images", 30, 120))
+        [task] = live.bar.tasks
+        assert (task.description, task.completed, task.total) == ("reading images", 30, 120)
+        assert task.fields["count"] == "30/120 images"
+        live(events.Started(0, 8))
+        live(events.Working("evaluating", 8, 16))
+        assert [task.description for task in live.bar.tasks] == ["Scob", "evaluating"]
+        live(events.EpochMeasured(0, 4, {}, 2.0))
+        assert [task.description for task in live.bar.tasks] == ["Scob"]

@@ -41,3 +41,13 @@ def test_the_ending_of_the_file_is_the_format(
 
 def test_no_model(refused: Callable[..., str], small: Small) -> None:
     assert "there is no model at nowhere" in refused("predict", "nowhere", small.files[0])
+
+
+def test_a_prediction_in_which_every_image_failed_exits_with_1(
+    scob: Callable[..., tuple[int, str, str]], small: Small, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"x")
+    code, _, err = scob("predict", small.run, tmp_path / "bad.jpg")
+    assert code == 1 and "1 of them broken" in err
+    assert scob("explain", small.run, tmp_path / "bad.jpg", "--out", tmp_path / "out")[0] == 1
+    assert scob("predict", small.run, tmp_path / "bad.jpg", small.files[0])[0] == 0

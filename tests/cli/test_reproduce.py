@@ -6,10 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from scob.cli import build
-from scob.cli.reproduce import Display, backbone_files
+from scob.cli.reproduce import backbone_files
 from scob.errors import UserError
 from scob.studies.reproduce.registry import REPRODUCTIONS
-from scob.training.events import Note
 
 
 def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
@@ -44,9 +43,3 @@ def test_without_a_name_the_list_is_shown_and_the_exit_code_is_2(scob: Callable[
     code, out, err = scob("reproduce")
     assert code == 2
     assert "table-main" in out and "name a table or figure" in err
-
-
-def test_what_a_method_remarks_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    with Display() as display:
-        display(Note("sst: class vectors are learned"))
-    assert "class vectors are learned" in capsys.readouterr().err

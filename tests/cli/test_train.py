@@ -20,6 +20,7 @@ def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
         "--out",
         "--resume",
         "--extend",
+        "--finish",
         "--methods-folder",
     ]
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from scob.errors import UserError
-from scob.recovery.suggest import SuggestionLimits, confidence_of, rank, recover
+from scob.inference.model import Scob
+from scob.inference.thresholds import store_thresholds
+from scob.recovery.suggest import SuggestionLimits, class_limits, confidence_of, rank, recover
 from scob.recovery.suggestion import read_queue
 from scob.training.events import Note
 from scob.training.run_data import load_data
@@ -21,6 +23,30 @@ def test_only_unknown_entries_are_ranked_the_most_confident_first() -> None:
     observed = np.array([[1, 0, 0], [0, -1, 0]], np.int8)
     assert rank(confidence, observed, 0.5) == [(0, 1), (1, 0), (1, 2)]
     assert rank(confidence, observed, np.array([0, 0.85, 0.65], np.float32), 1) == [(1, 0)]
+
+
+def test_the_top_suggestions_come_from_all_classes_in_turn() -> None:
+    confidence = np.array([[0.9, 0.2], [0.8, 0.3], [0.7, 0.1]], np.float32)
+    unknown = np.zeros((3, 2), np.int8)
+    assert rank(confidence, unknown, 0.0, top=3) == [(0, 0), (1, 0), (1, 1)]
+    assert rank(confidence, unknown, 0.0, top=4) == [(0, 0), (1, 0), (1, 1), (0, 1)]
+    assert rank(confidence, unknown, 0.0, top=99) == rank(confidence, unknown, 0.0)
+
+
+def test_a_class_whose_own_images_score_low_gets_a_lower_limit() -> None:
+    scores = np.array([[0.9, 0.3, 0.1]] * 5 + [[0.2, 0.4, 0.1]], np.float32)
+    observed = np.zeros((6, 3), np.int8)
+    observed[:5, :2] = 1
+    observed[0, 2] = 1
+    assert class_limits(scores, observed) == pytest.approx((0.5, 0.3, 0.5))
+
+
+def test_low_scoring_classes_are_reached_until_thresholds_are_chosen(own_run: Path) -> None:
+    plain = {s.label for s in recover(own_run, selection=SuggestionLimits(0.5), masks=False, running=CPU).suggestions}
+    reached = {s.label for s in recover(own_run, masks=False, running=CPU).suggestions}
+    assert plain < reached
+    store_thresholds(own_run / "model", (0.99,) * len(Scob.from_pretrained(own_run, "cpu").classes))
+    assert len(recover(own_run, masks=False, running=CPU).suggestions) == 0
 
 
 def test_confidence_is_the_score_if_there_is_no_estimate() -> None:

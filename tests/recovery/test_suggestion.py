@@ -41,11 +41,14 @@ def test_a_suggestion_is_read_as_it_was_written(suggestion: Suggestion) -> None:
 def test_a_queue_is_read_as_it_was_written(tmp_path: Path) -> None:
     suggestions = [Suggestion("a", "dog", 0.9, 0.8, nearest=(("b", 0.5),)), Suggestion("b", "cat", 0.7, 0.6)]
     files = {"a": str(tmp_path / "photos" / "a.png"), "b": str(tmp_path / "photos" / "more" / "b.png")}
-    written = write_queue(tmp_path / "queue", suggestions, files)
+    written = write_queue(tmp_path / "queue", suggestions, files, ("dog", "cat", "bird"))
     assert written == [tmp_path / "queue" / SUGGESTIONS, tmp_path / "queue" / IMAGES]
     queue = read_queue(tmp_path / "queue")
     assert queue.suggestions == tuple(suggestions) and queue.images == ("a", "b")
     assert {image: str(path) for image, path in queue.files.items()} == files
+    assert queue.classes == ("bird", "cat", "dog")
+    write_queue(tmp_path / "queue", suggestions, files)  # as an earlier version did: without the list
+    assert read_queue(tmp_path / "queue").classes == ("cat", "dog")
 
 
 def test_confidence_is_the_score_if_a_line_has_none() -> None:

@@ -1,11 +1,13 @@
 """A run that ends in the middle, as a fixture and as a listener that ends any run."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scob.training.events import Event, StepLogged
+from scob.training.events import Event, StepLogged, StepTaken
 from scob.training.train import SharedParts, train
 
 SAVING = "train.checkpoint_steps=4"
@@ -21,6 +23,16 @@ def broken_at(step: int) -> Any:
     def listen(event: Event) -> None:
         if isinstance(event, StepLogged) and event.step == step:
             raise Broken
+
+    return listen
+
+
+def stop_at(step: int) -> Any:
+    """A listener that asks the run to stop after that step, as Ctrl+C does."""
+
+    def listen(event: Event) -> None:
+        if isinstance(event, StepTaken) and event.step == step:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     return listen
 

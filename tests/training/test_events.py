@@ -13,6 +13,8 @@ from scob.training.events import (
     Note,
     Started,
     StepLogged,
+    StepTaken,
+    Working,
     silent,
 )
 from scob.training.train import SharedParts, train
@@ -22,6 +24,13 @@ def test_a_run_reports_what_it_does_in_order(configure: Any, scenes_of: Any, tmp
     config = configure("train.epochs=1", "data.evaluate=val", "train.feature_cache=host", "train.log_every=2")
     events: list[Event] = []
     train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), listen=events.append)
+    taken = [event for event in events if isinstance(event, StepTaken)]
+    assert [(event.step, event.steps) for event in taken] == [(step, 5) for step in (1, 2, 3, 4, 5)]
+    parts = [event for event in events if isinstance(event, Working)]
+    names = ("re-estimating BatchNorm", "computing features (train)", "computing features (evaluate)", "evaluating")
+    assert list(dict.fromkeys(event.what for event in parts)) == list(names)
+    assert {event.what for event in parts if event.done == event.total} == set(names)
+    events = [event for event in events if event not in taken and event not in parts]
     kinds = [Calibrating, CachingFeatures, CachingFeatures, Started, StepLogged, StepLogged, EpochMeasured]
     assert [type(event) for event in events] == kinds
     assert events[0] == Calibrating(40) and events[1] == CachingFeatures("train", 40) and events[3] == Started(0, 5)

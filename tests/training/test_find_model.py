@@ -24,12 +24,6 @@ def test_an_onnx_file_is_a_model_of_its_own(tmp_path: Path) -> None:
     assert find_model(file) == FoundModel(file) and find_model(file).is_onnx
 
 
-def test_an_unfinished_run_says_how_to_finish_it(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("method: scob")
-    with pytest.raises(UserError, match=rf"is not finished: .*scob train --resume {tmp_path}"):
-        find_model(tmp_path)
-
-
 def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"neither a model folder \(config\.json\), a run folder, nor an \.onnx file"):
         find_model(tmp_path)

@@ -9,6 +9,7 @@ import pytest
 
 from scob.data.readers import open_split
 from scob.errors import UserError
+from scob.inference.evaluate import evaluate
 from scob.training.finished_run import FinishedRun
 from scob.training.train import train
 from support.small_model import Small
@@ -53,6 +54,17 @@ def test_a_run_whose_reported_images_are_gone_still_knows_its_own(configure: Any
     assert FinishedRun.open(run.path).images.observed == run.folder.labels()
 
 
-def test_a_run_that_is_not_finished_is_not_opened(begun: Any) -> None:
-    with pytest.raises(UserError, match="is not finished"):
-        FinishedRun.open(begun[2])
+def test_a_run_that_is_not_finished_is_opened_as_far_as_it_is(begun: Any) -> None:
+    run = FinishedRun.open(begun[2])
+    assert run.summary["epochs"] == 1 and run.model == run.path / "so-far"
+    assert run.images.observed == run.folder.labels() and run.images.estimates is None
+
+
+def test_images_held_out_to_report_on_are_the_runs_too(configure: Any, tmp_path: Path) -> None:
+    config = configure("data.evaluate=held-out", "train.epochs=1", "labels.kind=single")
+    finished = train(config, tmp_path / "run")
+    assert finished.summary["evaluate_images"] == 8 and finished.summary["evaluate_split"] == "held-out"
+    again = FinishedRun.open(tmp_path / "run")
+    assert again.data.evaluate is not None and len(again.data.evaluate) == 8
+    assert len(again.images.split) == 40 and again.images.held_out.sum() == 8
+    assert evaluate(tmp_path / "run").mAP == pytest.approx(finished.summary["evaluation"]["mAP"], abs=1e-3)

@@ -10,7 +10,7 @@ from scob.errors import UserError
 from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
 from scob.training import inputs as module
-from scob.training.events import Calibrating, Note
+from scob.training.events import Calibrating, Note, Working
 from scob.training.inputs import make_feed, open_inputs
 from scob.training.memory_plan import MemoryPlan
 from support.runs import same
@@ -35,7 +35,7 @@ def test_batchnorm_is_calibrated_once_and_then_restored(configure: Any, scenes_o
     config = configure()
     data, events = scenes_of(config), []
     first = open_inputs(config, data, Processes(), listen=events.append)
-    assert events == [Calibrating(40)]
+    assert events == [Calibrating(40), *(Working("re-estimating BatchNorm", n, 40) for n in (0, 32, 40))]
     stored = {f"method.network.backbone.{name}": value for name, value in first.backbone.state_dict().items()}
     events.clear()
     again = open_inputs(config, data, Processes(), restored=stored, listen=events.append)

@@ -71,6 +71,11 @@ def test_a_log_line_has_the_mean_losses_since_the_last_one(run_small: Any) -> No
     assert grouped == pytest.approx([np.mean(each[n : n + 5]) for n in range(0, 20, 5)], rel=1e-5)
 
 
+def test_the_first_log_line_has_the_true_rate(run_small: Any) -> None:
+    rates = logged(run_small("method=role", "train.log_every=5"), "images_per_second")
+    assert rates[0] < 2.5 * min(rates[1:])  # it was five times too high: five steps, divided by the time of one
+
+
 def test_batches_have_the_images_that_their_rows_name(experiment_of: Any, tmp_path: Path) -> None:
     training = Training(experiment_of(), RunFolder(tmp_path))
     e = training.experiment

@@ -186,3 +186,25 @@ def test_the_images_are_read_once(small: Small, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(run_data, "open_split", watch)
     prepare(small.photos, backbone=str(small.backbone), device="cpu", estimate=False)
     assert opened == [str(small.photos)]
+
+
+def test_every_unknown_class_of_a_validation_table_is_listed(small: Small, tmp_path: Path) -> None:
+    shutil.copytree(small.photos, tmp_path / "photos")
+    table, first = tmp_path / "val.csv", small.files[0].relative_to(small.photos)
+    table.write_text(f"image,label\nphotos/{first},sky\nphotos/{first},cloud\n")
+    with pytest.raises(UserError, match=r"names classes 'cloud', 'sky', but .* has no image of them: add some"):
+        prepared(tmp_path / "photos", small, val=table, estimate=False)
+
+
+def test_the_val_split_of_a_table_is_reported_on(small: Small, tmp_path: Path) -> None:
+    shutil.copytree(small.photos, tmp_path / "photos")
+    rows = [f"photos/{f.relative_to(small.photos)},{f.parent.name},{'val' if n % 4 == 3 else 'train'}\n"
+            for n, f in enumerate(small.files)]  # fmt: skip
+    (tmp_path / "labels.csv").write_text("image,label,split\n" + "".join(rows))
+    ready = prepared(tmp_path / "labels.csv", small, estimate=False)
+    assert ready.config.data.evaluate == "val" and ready.data.evaluate is not None and len(ready.data.evaluate) == 6
+    assert any("a class that an image does not list counts as absent" in note for note in ready.notes)
+    one = "".join(row for row in rows if not row.endswith(",val\n")) + rows[3]
+    (tmp_path / "labels.csv").write_text("image,label,split\n" + one)
+    with pytest.raises(UserError, match="nothing to measure"):  # before anything is trained
+        prepared(tmp_path / "labels.csv", small, estimate=False)

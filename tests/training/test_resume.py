@@ -40,10 +40,11 @@ def test_changed_data_is_refused(begun: Any, configure: Any, scenes_of: Any) -> 
         train(config, run, resume=True, shared=SharedParts(moved))
 
 
-def test_more_epochs_may_be_asked_for_fewer_may_not(begun: Any) -> None:
+def test_more_epochs_may_be_asked_for_and_fewer_leave_the_settings_alone(begun: Any) -> None:
     _, data, run = begun
-    for bad in ("epochs=3", "epochs=²", "epochs=" + "9" * 5000, "epoch=9", "epochs"):
-        with pytest.raises(UserError, match="at least 4"):
+    assert resume_config(run, [], "epochs=3").train.epochs == 4
+    for bad in ("epochs=0", "epochs=²", "epochs=" + "9" * 5000, "epoch=9", "epochs"):
+        with pytest.raises(UserError, match="--extend takes epochs=N"):
             resume_config(run, [], bad)
     longer = resume_config(run, [], "epochs=6")
     assert train(longer, run, resume=True, shared=SharedParts(data)).summary["epochs"] == 6

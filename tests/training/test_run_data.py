@@ -154,3 +154,24 @@ def test_nothing_to_learn_from_is_an_error(configure: Any) -> None:
     split = Split("train", labels, ArrayImages(np.zeros((2, 4, 4, 3), np.uint8), "image"))
     with pytest.raises(UserError, match="no image of the split 'train' has a positive label"):
         arrange(ReadImages(split, labels, None), configure())
+
+
+def test_some_images_can_be_held_out_to_report_on() -> None:
+    values = np.zeros((60, 3), np.int8)
+    values[np.arange(60), np.arange(60) % 3] = 1
+    labels = Labels(("a", "b", "c"), tuple(f"image {n}" for n in range(60)), values)
+    split = Split("train", labels, ArrayImages(np.zeros((60, 2, 2, 3), np.uint8), "image"))
+    config = resolve({"data": {"evaluate": "held-out"}, "labels": {"kind": "given"}, "train": {"holdout": 0.1}})
+    data = arrange(ReadImages(split, labels, None), config)
+    assert data.evaluate is not None and data.holdout is not None
+    parts = [set(part.labels.images) for part in (data.train, data.holdout, data.evaluate)]
+    assert [len(part) for part in parts] == [44, 4, 12] and len(set.union(*parts)) == 60
+    assert (data.evaluate.labels.values != 0).all()  # what is not labelled counts as absent
+    assert len(data.drawn) == 60  # the label file of the run has all of them: read again, it gives the same parts
+    again = arrange(ReadImages(split, data.drawn, None), config)
+    assert again.evaluate is not None and again.evaluate.labels == data.evaluate.labels
+    alone = arrange(
+        ReadImages(split, labels, None),
+        config.model_copy(update={"train": config.train.model_copy(update={"holdout": 0.0})}),
+    )
+    assert len(alone.train) == len(alone.observed) == 48 and alone.holdout is None

@@ -10,7 +10,7 @@ from PIL import Image
 from scob.config import Config, resolve
 from scob.data.split import ReadOptions
 from scob.errors import UserError
-from scob.training.run_splits import as_it_began, open_reported, run_splits
+from scob.training.run_splits import HELD_OUT, as_it_began, default_reported, how_measured, open_reported, run_splits
 
 
 @pytest.fixture
@@ -130,3 +130,28 @@ def test_a_run_of_an_earlier_version_stays_as_it_began(folder: Path) -> None:
     assert config.data.train == "nosuch"  # the run's settings are not touched
     two = settings("scenes:4x64", evaluate="val")
     assert as_it_began(two, reports=True) == two
+
+
+def test_own_images_are_reported_on_their_val_split_else_test_else_nothing(folder: Path) -> None:
+    assert default_reported(table(folder, "a.png,cat,train", "b.png,dog,validation", "c.png,dog,test")) == "validation"
+    assert default_reported(table(folder, "a.png,cat,train", "c.png,dog,test")) == "test"
+    assert default_reported(table(folder, "a.png,cat", "c.png,dog")) == ""
+
+
+def test_held_out_is_not_a_split(folder: Path) -> None:
+    splits = run_splits(settings(table(folder, "a.png,cat", "b.png,dog"), evaluate=HELD_OUT))
+    assert (splits.train, splits.reported, splits.table) == ("train", None, None)
+
+
+def test_what_unlisted_classes_count_as_is_said(folder: Path) -> None:
+    listed = table(folder, "a.png,cat,train", "b.png,dog,val", "c.png,cat,val")
+    complete = open_reported(settings(listed), run_splits(settings(listed)), ReadOptions(classes=("cat", "dog")))
+    assert complete is not None and (complete.labels.values != 0).all()
+    assert how_measured(complete) == "results are measured on val: a class that an image does not list counts as absent"
+    path = folder / "states.csv"
+    path.write_text("image,label,state,split\na.png,cat,1,train\nb.png,cat,1,val\nb.png,dog,1,val\nc.png,cat,-1,val\n")
+    one = settings(str(path))
+    partial = open_reported(one, run_splits(one), ReadOptions(classes=("cat", "dog")))
+    assert partial is not None and (partial.labels.values == 0).sum() == 1
+    assert "is unknown, and is not counted" in how_measured(partial)
+    assert how_measured(None) == ""

@@ -34,8 +34,10 @@ def test_a_signal_waits_for_the_loop_but_a_second_ctrl_c_does_not() -> None:
     before = signal.getsignal(signal.SIGINT)
     with StopRequest() as stop:
         stop.saves_first = True
+        answers: list[int] = []
+        stop.heard = lambda: answers.append(stop.number)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.number == signal.SIGTERM
+        assert stop.number == signal.SIGTERM and answers == [signal.SIGTERM]  # answered at once
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.number == signal.SIGINT
         with pytest.raises(Interrupted) as stopped:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from scob.algorithm.bootstrap import Bootstrap
 from scob.algorithm.sampling import Batch
 from scob.errors import UserError
 from scob.training.build import Experiment
+from scob.training.checkpoint import latest_checkpoint
 from scob.training.events import Event, Listener, Note, Started, StepLogged
 from scob.training.execution import Execution, read_execution
 from scob.training.stopping import Interrupted
@@ -68,6 +70,21 @@ def test_a_resumed_run_ends_in_the_same_bits(
     assert logged(undisturbed, "class") == logged(tmp_path / "run", "class")
     again = train(config, tmp_path / "run", resume=True, shared=SharedParts(data))
     assert again.summary == json.loads(json.dumps(finished.summary))
+
+
+def test_the_time_of_a_run_covers_all_the_times_it_was_started(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
+    config = configure()
+    data, run = scenes_of(config), tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(config, run, shared=SharedParts(data), listen=at_step(13, terminate))
+    checkpoint = latest_checkpoint(run / "checkpoints")
+    assert checkpoint is not None and checkpoint.progress.seconds > 0
+    began: list[float] = []
+    finished = train(
+        config, run, resume=True, shared=SharedParts(data), listen=lambda _: began.append(time.monotonic())
+    )
+    taken = time.monotonic() - began[0]
+    assert finished.summary["seconds"] >= checkpoint.progress.seconds + 0.8 * taken
 
 
 def test_a_run_without_an_evaluation_split_says_so_first_and_last(configure: Any, tmp_path: Path) -> None:

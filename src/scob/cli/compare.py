@@ -3,13 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import escape, note, out, table
+from scob.cli.console import escape, note, out, sentence, table
 from scob.cli.options import with_options
 from scob.errors import UserError
+
+if TYPE_CHECKING:
+    from scob.cli.study_live import StudyLive
+    from scob.config import Config
 
 
 def register(app: typer.Typer) -> None:
@@ -28,12 +32,18 @@ class CompareOptions:
         list[str] | None,
         typer.Argument(metavar="METHOD... [KEY=VALUE]...", help="Methods, then settings such as train.epochs=3."),
     ] = None
-    data: Annotated[str, typer.Option(help="Folder, label table, or 'scenes'.")] = ""
+    data: Annotated[
+        str, typer.Option(help="Folder (one folder of images per class, or a benchmark), label table, or 'scenes'.")
+    ] = ""
+    val: Annotated[
+        Path | None,
+        typer.Option(help="For your own images: table with complete labels to measure on; else some are held out."),
+    ] = None
     config: Annotated[
         Path | None, typer.Option(help="Settings file for all runs; for scenes, the demo's by default.")
     ] = None
     backbone: Annotated[
-        str, typer.Option(help="Hub name, folder or ResNet file; by default, for scenes, the embedded backbone.")
+        str, typer.Option(help="Hub name, folder, ResNet file, or photographs; by default as in `scob train`.")
     ] = ""
     labels: Annotated[str, typer.Option(help="Observed labels: single, partial:0.1, full or given.")] = ""
     seeds: Annotated[int, typer.Option(min=1, help="Runs per method; each seed draws its own labels.")] = 1
@@ -52,18 +62,22 @@ class CompareOptions:
 
 def compare(options: CompareOptions) -> None:
     """Run what is missing, print the table, write Markdown, CSV, JSON, PNG and SVG."""
+    from scob.cli.study_live import StudyLive
+
+    with StudyLive() as display:
+        _compare(options, display)
+
+
+def _compare(o: CompareOptions, display: "StudyLive") -> None:
     from scob import methods
-    from scob.cli.reproduce import Display
-    from scob.config import read_yaml, resolve
     from scob.studies.compare import NAME
     from scob.studies.compare import compare as run
-    from scob.studies.reproduce.registry import settings_for
     from scob.training.stopping import Interrupted
 
-    o = options
     for folder in o.methods_folder or []:
         methods.register_folder(folder)
     if o.show:
+        display.stop()
         list_methods()
         return
     words = o.words or []
@@ -76,22 +90,63 @@ def compare(options: CompareOptions) -> None:
     source = o.data
     if not source:
         assert o.config is not None
+        from scob.config import read_yaml
+
         source = str(read_yaml(o.config).get("data", {}).get("source", "scenes"))
     for name in names:
         methods.find(name)
-    settings = resolve(
-        settings_for(source, o.config, overrides, o.backbone or None), "on the command line", methods.section_names()
-    )
-
-    with Display() as display:
-        try:
-            rows = run(names, settings, o.out, o.seeds, display, o.top)
-        except Interrupted as stop:
-            note("Stopped. Finished work is kept; run the same command to continue.")
-            raise typer.Exit(stop.code) from None
+    settings = comparison_settings(o, source, names, overrides, display)
+    try:
+        rows = run(names, settings, o.out, o.seeds, display, o.top)
+    except (Interrupted, KeyboardInterrupt) as stop:
+        display.stop()
+        note("Stopped. Finished work is kept; run the same command to continue.")
+        raise typer.Exit(stop.code if isinstance(stop, Interrupted) else 130) from None
+    display.stop()
     if display.first:
         print_rows(rows)
+        if measured := rows[0].get("measured"):
+            note(sentence(measured))
         note("Written: " + ", ".join(str(o.out / f"{NAME}.{ending}") for ending in ("md", "csv", "json", "png", "svg")))
+
+
+def comparison_settings(
+    o: CompareOptions, source: str, names: Sequence[str], overrides: Sequence[str], display: "StudyLive"
+) -> "Config":
+    """The settings of all runs: chosen as `scob train --images` does for somebody's own images, else by the data."""
+    from scob import methods
+    from scob.config import resolve
+    from scob.data.readers import infer_format
+    from scob.labels import UNKNOWN
+    from scob.parallel import choose_device
+    from scob.studies.reproduce.registry import settings_for
+    from scob.training.choose_backbone import choose_backbone
+    from scob.training.prepare import prepare
+    from scob.training.run_splits import HELD_OUT
+
+    named = any(word.startswith("model.backbone=") for word in overrides)
+    if o.config is not None or infer_format(source) not in ("folder", "table"):
+        if o.val is not None:
+            raise UserError("--val is for your own images, without --config: name the split with data.evaluate=SPLIT")
+        tree = settings_for(source, o.config, overrides, o.backbone or None)
+        return resolve(tree, "on the command line", methods.section_names())
+    device = next((word.partition("=")[2] for word in overrides if word.startswith("train.device=")), "auto")
+    backbone = o.backbone
+    if not backbone and not named:
+        backbone, reason = choose_backbone(choose_device(device))
+        if reason:
+            display.line(reason)
+    prepared = prepare(source, o.val, backbone, device, overrides=overrides, estimate=False, listen=display)
+    if "full" in names and (prepared.data.train.labels.values == UNKNOWN).any():
+        raise UserError(
+            f"the method full needs every label of every image, and {source} does not have them: leave it out"
+        )
+    for remark in prepared.notes:
+        display.line(f"note: {remark}")
+    config = prepared.config
+    if prepared.data.evaluate is None:
+        config = config.model_copy(update={"data": config.data.model_copy(update={"evaluate": HELD_OUT})})
+    return config
 
 
 def label_settings(labels: str) -> list[str]:

@@ -49,6 +49,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     return drawn
 
 
+def sentence(words: str) -> str:
+    """With a capital letter and a full stop."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def counted(number: int, thing: str, things: str | None = None) -> str:
     """'1 image', '2 images'."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"

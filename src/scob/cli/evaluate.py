@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from scob.cli import console
-from scob.cli.console import escape, note, table
+from scob.cli.console import escape, note, sentence, table
 from scob.cli.options import Device, ReaderName, check_difficult, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 from scob.errors import UserError
 from scob.launch import launch
 
@@ -81,7 +82,8 @@ def evaluate(options: EvaluateOptions) -> None:
         return
     processes = start(o.device)
     folder = o.out if o.out is not None else o.model / "evaluation"
-    with bar("scoring", shown=processes.first) as progress:
+    with bar("loading the model", shown=processes.first) as progress:
+        say_if_unfinished(o.model)
         metrics = measure(
             o.model, o.data or None, o.split or None,
             out=folder, threshold=o.threshold, reading=DataOptions(o.format, o.difficult or None, o.skip_bad),
@@ -98,6 +100,8 @@ def evaluate(options: EvaluateOptions) -> None:
     names = list(next(iter(rates.values())))
     rows = [[what, *(f"{values[name]:.2f}" for name in names)] for what, values in rates.items()]
     console.out.print(table(escape(title), ("%", *names), rows))
+    if stored.get("measured"):
+        note(sentence(stored["measured"]))
     if metrics.undefined:
         note(f"Not in mAP (no known positive or no known negative): {', '.join(metrics.undefined)}")
     note(f"Written: {folder}")
@@ -116,6 +120,7 @@ def _evaluate_masks(o: EvaluateOptions) -> None:
         raise UserError("--masks runs in one process: start it without accelerate launch or torchrun")
     folder = o.out if o.out is not None else o.model / "evaluation"
     with bar("measuring masks") as progress:
+        say_if_unfinished(o.model)
         evaluation = evaluate_masks(
             o.model, o.data or None, o.split or None,
             out=folder, naming=NamingRule(threshold=o.threshold),

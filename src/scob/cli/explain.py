@@ -9,6 +9,7 @@ import typer
 from scob.cli.console import counted, note
 from scob.cli.options import Device, Images, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +62,8 @@ def explain(options: ExplainOptions) -> None:
     from scob.inference.predictions import NamingRule
 
     o = options
-    with bar("explaining") as progress:
+    with bar("loading the model") as progress:
+        say_if_unfinished(o.model)
         counts = run(
             o.model, o.images, o.out, o.classes or NamingRule(o.topk, o.threshold),
             replace(EXPLAINED, cam=o.cam, threshold=o.mask_threshold, mirror=o.mirror),
@@ -72,6 +74,8 @@ def explain(options: ExplainOptions) -> None:
     if counts["broken"]:
         summary += f", {counts['broken']} of them broken"
     note(f"{summary}; written to {o.out}/")
+    if counts["broken"] == counts["images"]:
+        raise typer.Exit(1)
     if counts["unclear"]:
         note(f"no clear place for {counts['unclear']} of them: the evidence is too thin to show where")
     if o.sheet:

@@ -9,6 +9,7 @@ import typer
 from scob.cli.console import command, note
 from scob.cli.options import with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +44,8 @@ def export(options: ExportOptions) -> None:
     from scob.inference.onnx.export import export as write
 
     o = options
-    with bar("measuring") as progress:
+    with bar("loading the model") as progress:
+        say_if_unfinished(o.model)
         comparison = ExportCheck(o.tolerance, o.data, o.split, progress)
         exported = write(o.model, o.out, o.format, o.int8, o.calibration or (), comparison)
     size = f"{exported.path}: {exported.bytes / 1e6:.1f} MB"

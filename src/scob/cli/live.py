@@ -1,11 +1,26 @@
-"""A run on the terminal: a bar with the losses, images per second and time left, and one line per epoch."""
+"""A run on the terminal: a bar that moves with every step, a bar for every other part, and one line per epoch."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from scob.cli.console import err, escape
+from scob.cli.time_left import TimeLeft, clock_text
+from scob.launch import launch
 from scob.training import events
+
+
+class Left(ProgressColumn):
+    """The time left, counted down from what was known at the last update."""
+
+    def render(self, task: Task) -> Text:
+        end = task.fields.get("end")
+        return Text("" if end is None else f"{clock_text(max(1.0, end - time.monotonic()))} left", style="cyan")
 
 
 class Live:
@@ -13,19 +28,28 @@ class Live:
 
     def __init__(self, title: str) -> None:
         self.title = title
+        self.first = launch().first
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[count]}"),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            Left(),
             TextColumn("{task.fields[facts]}"),
             console=err,
             transient=True,
+            expand=True,
+            redirect_stdout=False,
+            disable=not (self.first and err.is_terminal),
         )
         self.task: TaskID | None = None
+        self.part: TaskID | None = None
+        self.part_began = 0.0
+        self.left = TimeLeft()
+        self.expected: float | None = None  # when the run was expected to end, by time.monotonic()
 
-    def __enter__(self) -> "Live":
+    def __enter__(self) -> Self:
+        self._show_part("starting")
         self.bar.start()
         return self
 
@@ -38,12 +62,17 @@ class Live:
         """Leave the terminal as it was."""
         self.bar.stop()
 
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Hide the bars while something is printed to stdout."""
+        self.bar.stop()
+        yield
+        self.bar.start()
+
     def __call__(self, event: events.Event) -> None:
         match event:
-            case events.Calibrating(images):
-                self._say(f"re-estimating BatchNorm on {images:,} training images")
-            case events.CachingFeatures(split, images):
-                self._say(f"computing clean features of {images:,} images ({split})")
+            case events.Working(what, done, total, unit):
+                self._show_part(what, done, total, unit)
             case events.ContinuedFrom():
                 self._say(escape(_continued(event)))
             case events.CheckpointDamaged(message):
@@ -52,22 +81,68 @@ class Live:
                 self._say(f"{segmented:,} of {images:,} images have a segmentation; the others use CAMs")
             case events.Note(message):
                 self._say(escape(message))
+            case events.StopRequested():
+                self._say("[yellow]finishing this step, then saving; Ctrl+C again stops now[/]")
             case events.Started(step, steps):
-                self.task = self.bar.add_task(self.title, total=steps, completed=step, facts="")
-            case events.StepLogged() if self.task is not None:
-                losses = " ".join(f"{name} {value:.4f}" for name, value in event.losses.items())
-                facts = f"{losses}  {event.images_per_second:.0f} images/s"
-                self.bar.update(self.task, completed=event.step, total=event.steps, facts=facts)
-            case events.EpochMeasured():
-                measured = "  ".join(
-                    f"{name} {value:.2f}"
-                    for name, value in event.measured.items()
-                    if name.startswith("mAP") and value is not None
+                self._hide_part()
+                self.left = TimeLeft(expected=self.expected)
+                self.task = self.bar.add_task(
+                    escape(self.title),
+                    total=steps,
+                    completed=step,
+                    count=_of(step, steps, "steps"),
+                    facts="",
+                    left=None,
                 )
-                self._say(f"epoch {event.epoch + 1}/{event.epochs}  {measured}  {event.seconds:.1f} s")
+            case events.StepTaken(step, steps, settled) if self.task is not None:
+                self._hide_part()
+                self.left.step(settled)
+                end = _end(self.left.seconds(steps - step))
+                self.bar.update(self.task, completed=step, total=steps, count=_of(step, steps, "steps"), end=end)
+            case events.StepLogged() if self.task is not None:
+                losses = " ".join(f"{name} {value:.3f}" for name, value in event.losses.items())
+                self.bar.update(self.task, facts=f"{event.images_per_second:.0f} images/s  {losses}")
+            case events.EpochMeasured():
+                self.left.evaluated()
+                self._hide_part()
+                self.epoch(event)
+
+    def epoch(self, event: events.EpochMeasured) -> None:
+        """Show what was measured after an epoch."""
+        measured = "  ".join(
+            f"{name} {value:.2f}"
+            for name, value in event.measured.items()
+            if name.startswith("mAP") and value is not None
+        )
+        self._say(f"epoch {event.epoch + 1}/{event.epochs}  {measured}  {event.seconds:.1f} s")
+
+    def _show_part(self, what: str, done: int = 0, total: int = 0, unit: str = "") -> None:
+        """A bar for a part of the work other than training; without a total it only shows that something happens."""
+        if self.part is None or self.bar.tasks[-1].description != escape(what):
+            self._hide_part()
+            self.part = self.bar.add_task(escape(what), total=total or None, count="", facts="", end=None)
+            self.part_began = time.monotonic()
+        if total:
+            pace = (time.monotonic() - self.part_began) / done if done else None
+            end = None if pace is None else _end(pace * (total - done))
+            self.bar.update(self.part, completed=done, total=total, count=_of(done, total, unit), end=end)
+
+    def _hide_part(self) -> None:
+        if self.part is not None:
+            self.bar.remove_task(self.part)
+            self.part = None
 
     def _say(self, text: str) -> None:
         self.bar.console.print(f"[dim]{escape(self.title)}[/] {text}", highlight=False)
+
+
+def _end(left: float | None) -> float | None:
+    """When so many seconds will be over; None if that is not known."""
+    return None if left is None else time.monotonic() + left
+
+
+def _of(done: int, total: int, what: str) -> str:
+    return f"{done:,}/{total:,} {what}"
 
 
 def _continued(event: events.ContinuedFrom) -> str:

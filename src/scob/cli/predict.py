@@ -9,6 +9,7 @@ import typer
 from scob.cli.console import counted, note
 from scob.cli.options import Device, Images, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +54,8 @@ def predict(options: PredictOptions) -> None:
     o = options
     ending = o.out.suffix.lstrip(".").lower() if o.out is not None else ""
     format = o.format or (ending if ending in FORMATS else "csv")
-    with bar("predicting") as progress:
+    with bar("loading the model") as progress:
+        say_if_unfinished(o.model)
         naming, running = NamingRule(o.topk, o.threshold), InferenceOptions(o.batch, o.device, progress)
         counts = run(o.model, o.images, o.out, format, naming, o.include_scores, running)
     if counts["rank"]:
@@ -64,3 +66,5 @@ def predict(options: PredictOptions) -> None:
     if counts["skipped"]:
         summary += f"; skipped {counted(counts['skipped'], 'file that is not an image', 'files that are not images')}"
     note(summary + (f"; written to {o.out}" if o.out else ""))
+    if counts["broken"] == counts["images"]:
+        raise typer.Exit(1)

@@ -9,6 +9,7 @@ import typer
 from scob.cli.console import command, counted, note, out, table
 from scob.cli.options import Device, with_options
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 from scob.errors import UserError
 from scob.files import free_path, named
 
@@ -41,9 +42,11 @@ class RecoverOptions:
     folder: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write; RUN/recovered by default.")] = None
     minimum: Annotated[
         float | None,
-        typer.Option("--min", min=0, max=1, help="Minimum confidence; by default each class's own threshold."),
+        typer.Option("--min", min=0, max=1, help="Minimum confidence; by default each class has its own threshold."),
     ] = None
-    top: Annotated[int | None, typer.Option(min=1, help="Keep only the N most confident suggestions.")] = None
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Keep only N suggestions: the most confident of each class in turn.")
+    ] = None
     masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
     reviewed: Annotated[
         Path | None, typer.Option("--import", help="Import the decisions in a reviewed.csv from `scob review`.")
@@ -65,7 +68,8 @@ def recover(options: RecoverOptions) -> None:
     from scob.recovery.suggest import recover as suggest
     from scob.recovery.suggestion import RECOVERED
 
-    with bar("scoring") as progress:
+    with bar("loading the model") as progress:
+        say_if_unfinished(o.run)
         selection, running = SuggestionLimits(o.minimum, o.top), InferenceOptions(o.batch, o.device, progress)
         recovered = suggest(o.run, o.images or (), o.folder, o.format or (), selection, o.masks, running)
     rows = [

@@ -3,17 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from scob.cli.console import note, out
 from scob.cli.options import with_options
 from scob.errors import UserError
-from scob.launch import launch
-
-if TYPE_CHECKING:
-    from scob.training import events
 
 
 def register(app: typer.Typer) -> None:
@@ -66,9 +62,7 @@ class ReproduceOptions:
 
 def reproduce(options: ReproduceOptions) -> None:
     """Run what is missing, then write Markdown, CSV and JSON, and for figures PNG and SVG."""
-    from scob.studies.reproduce.registry import REPRODUCTIONS
-    from scob.studies.reproduce.registry import reproduce as make
-    from scob.training.stopping import Interrupted
+    from scob.cli.study_live import StudyLive
 
     o = options
     if o.show or not o.name:
@@ -77,7 +71,11 @@ def reproduce(options: ReproduceOptions) -> None:
             raise UserError("name a table or figure: scob reproduce NAME --data SOURCE")
         return
     files = backbone_files(o.backbone_file or [])
-    with Display() as display:
+    with StudyLive() as display:
+        from scob.studies.reproduce.registry import REPRODUCTIONS
+        from scob.studies.reproduce.registry import reproduce as make
+        from scob.training.stopping import Interrupted
+
         for name in REPRODUCTIONS if o.name == "all" else [o.name]:
             try:
                 written = make(
@@ -89,7 +87,8 @@ def reproduce(options: ReproduceOptions) -> None:
                 note("Stopped. Finished work is kept; run the same command to continue.")
                 raise typer.Exit(stop.code) from None
             if display.first:
-                print_markdown(written)
+                with display.hidden():
+                    print_markdown(written)
                 note("Written: " + ", ".join(str(path) for path in written))
 
 
@@ -135,55 +134,3 @@ def print_markdown(written: Sequence[Path]) -> None:
         if path.suffix == ".md":
             text = path.read_text(encoding="utf-8")
             out.print(Markdown(text) if out.is_terminal else text, highlight=False, markup=False, soft_wrap=True)
-
-
-class Display:
-    """Progress of the runs on stderr: a bar for the current run, and a line for each run."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from scob.cli.console import err
-
-        self.first = launch().first
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[mAP]}"),
-            TimeRemainingColumn(),
-        )
-        self.bar = Progress(*columns, console=err, transient=True, disable=not self.first)
-        self.task = self.bar.add_task("starting", total=None, mAP="")
-        self.total = self.number = 0
-
-    def __enter__(self) -> "Display":
-        self.bar.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.bar.__exit__(*error)
-
-    def __call__(self, event: "events.Event") -> None:
-        """Listen to a study and its runs."""
-        from scob.training import events
-
-        match event:
-            case events.RunsPlanned(runs):
-                self.total, self.number = runs, 0
-            case events.RunBegins(name, reused):
-                self.number += 1
-                what = f"{self.number}/{self.total} {name}"
-                self.bar.update(self.task, description=what, total=None, completed=0, mAP="")
-                self.line(what + (", reused" if reused else ""))
-            case events.StepLogged(step, steps):
-                self.bar.update(self.task, completed=step, total=steps)
-            case events.EpochMeasured(epoch=epoch, measured={"mAP": float(mean)}):
-                self.bar.update(self.task, mAP=f"epoch {epoch + 1}: mAP {mean:.1f}")
-            case events.CheckpointDamaged(message) | events.Note(message):
-                self.line(message)
-
-    def line(self, text: str) -> None:
-        from scob.cli.console import escape
-
-        if self.first:
-            self.bar.console.print(escape(text), highlight=False, soft_wrap=True)

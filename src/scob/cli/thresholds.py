@@ -8,6 +8,7 @@ import typer
 from scob.cli.console import note, out, table
 from scob.cli.options import Device
 from scob.cli.progress import bar
+from scob.cli.unfinished import say_if_unfinished
 
 SHOWN = 60  # classes
 
@@ -27,7 +28,8 @@ def thresholds(
     """Choose the thresholds, store them with the model, and print them."""
     from scob.inference.thresholds import thresholds as choose
 
-    with bar("scoring") as progress:
+    with bar("loading the model") as progress:
+        say_if_unfinished(run)
         choice = choose(run, device, progress, figures)
     rows = [
         (name, f"{limit:.3f}", known, f"{100 * prevalence:.1f}%", "shared" if shared else f"{100 * f1:.1f}")

@@ -1,19 +1,22 @@
 """`scob train`: from a settings file, or straight from your own images, to a run folder with a model in it."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import command, duration, err, escape, note, out, prints, table
+from scob.cli.console import command, counted, duration, err, escape, note, out, prints, table
 from scob.cli.options import Device, with_options
 from scob.errors import UserError
 from scob.files import free_path, named
 from scob.launch import launch
 
 if TYPE_CHECKING:
+    from scob.cli.live import Live
     from scob.config import Config
+    from scob.training.finished_run import FinishedRun
     from scob.training.prepare import Prepared
 
 
@@ -45,77 +48,133 @@ class TrainOptions:
     init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
     resume: Annotated[Path | None, typer.Option(help="Continue an interrupted run exactly where it stopped.")] = None
-    extend: Annotated[str, typer.Option(help="With --resume: epochs=N trains for N epochs in total.")] = ""
+    extend: Annotated[
+        str, typer.Option(help="With --resume: epochs=N ends after N epochs in total, more or fewer than planned.")
+    ] = ""
+    finish: Annotated[
+        bool, typer.Option("--finish", help="With --resume: end the run now, with its best epoch so far.")
+    ] = False
     methods_folder: Annotated[Path | None, typer.Option(help="Folder with your own methods.")] = None
 
 
 def train(options: TrainOptions) -> None:
     """Train one method; everything it writes is in the run folder."""
     from scob.cli.live import Live
-    from scob.parallel import choose_device, unused_cuda
-    from scob.training.choose_backbone import choose_backbone
-    from scob.training.continuation import config_from_model
-    from scob.training.prepare import prepare
-    from scob.training.resume import resume_config
-    from scob.training.run_folder import RunFolder
+
+    check_combination(options, launch().count == 1)
+    with Live("scob train") as live:
+        try:
+            finished = run_training(options, live)
+        except KeyboardInterrupt:  # from here on, `scob.train` answers Ctrl+C
+            live.stop()
+            note("Stopped before training began.")
+            raise typer.Exit(130) from None
+    if prints():
+        show(finished.summary, finished.path)
+
+
+def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
+    """Prepare the run, show what was chosen, train. Heavy imports happen here, while the bar is shown already."""
+    from scob.parallel import unused_cuda
+    from scob.training.resume import extended_epochs, resume_config
     from scob.training.stopping import Interrupted
     from scob.training.train import SharedParts
     from scob.training.train import train as run
+    from scob.training.unfinished import ending_after, epochs_asked
 
     o, words = options, options.settings or []
-    single_process = launch().count == 1
-    check_combination(o, single_process)
     prepared: Prepared | None = None
+    until: int | None = None
     if o.methods_folder is not None:
         from scob.methods import register_folder
 
         register_folder(o.methods_folder)
     if o.resume is not None:
         config, folder = resume_config(o.resume, words, o.extend, o.device), o.resume
+        if o.finish or o.extend:
+            until = epochs_asked(o.resume, None if o.finish else extended_epochs(o.extend))
     elif o.images is not None:
-        source = named(o.images)
-        folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
-        if single_process:  # before anything is written into it; with several processes only the first one checks
-            RunFolder(folder).check_free()
-        backbone = o.backbone
-        if not backbone and o.init is None and not any(word.startswith("model.backbone=") for word in words):
-            backbone, reason = choose_backbone(choose_device(o.device or "auto"))
-            if reason and prints():
-                note(reason)
-        prepared = prepare(
-            o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words
-        )  # fmt: skip
+        prepared, folder = prepare_own_images(o, live)
         config = prepared.config
-        show_prepared(prepared, folder)
     else:
-        config = read_config(words, o.backbone, o.device)
-        name = Path(config.data.source).name.replace(":", "-")
-        folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
-        if o.init is not None:
-            RunFolder(folder).check_free()
-            config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
-    unused = unused_cuda() if config.train.device == "auto" and prints() else None
-    if unused is not None:
+        config, folder = read_settings(o)
+    if config.train.device == "auto" and prints() and (unused := unused_cuda()) is not None:
         note(unused)
-    with Live(config.method) as live:
-        try:
-            finished = run(
-                config,
-                folder,
-                resume=o.resume is not None,
-                init=o.init,
-                listen=live,
-                shared=SharedParts(prepared.data if prepared is not None else None),
-            )
-        except Interrupted as stop:
-            live.stop()
-            if prints():
-                begun = RunFolder(folder).config_file.exists()
-                again = f"Stopped and saved. Continue with: {command('train', '--resume', folder)}"
-                note(again if begun else "Stopped before training began.")
-            raise typer.Exit(stop.code) from None
-    if prints():
-        show(finished.summary, folder)
+    live.title = config.method
+    try:
+        return run(
+            config, folder, resume=o.resume is not None, init=o.init, listen=live,
+            shared=SharedParts(prepared.data if prepared is not None else None), loop=ending_after(until),
+        )  # fmt: skip
+    except Interrupted as stop:
+        live.stop()
+        if prints():
+            show_stopped(folder)
+        raise typer.Exit(stop.code) from None
+
+
+def show_stopped(folder: Path) -> None:
+    """The end of a run that was stopped: what it has, and what to do next."""
+    from scob.training.run_folder import RunFolder
+
+    run = RunFolder(folder)
+    if not run.config_file.exists():
+        note("Stopped before training began.")
+        return
+    epochs = len(run.records("epoch"))
+    again = command("train", "--resume", folder)
+    trained = f" after {counted(epochs, 'epoch')}" if epochs else ""
+    note(f"Stopped and saved{trained}. Continue with: {again}")
+    if epochs:
+        note(f"The best epoch so far can be used: {command('predict', folder, 'IMAGES')}")
+        note(f"To end the run there: {again} --finish")
+
+
+def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]":
+    """The settings for somebody's own images, shown before training, and the run folder."""
+    from scob.parallel import choose_device
+    from scob.training.choose_backbone import choose_backbone
+    from scob.training.prepare import prepare
+    from scob.training.run_folder import RunFolder
+    from scob.training.run_time import estimate_seconds
+
+    assert o.images is not None
+    words, source = o.settings or [], named(o.images)
+    folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
+    if launch().count == 1:  # before anything is written into it; with several processes only the first one checks
+        RunFolder(folder).check_free()
+    backbone = o.backbone
+    if not backbone and o.init is None and not any(word.startswith("model.backbone=") for word in words):
+        backbone, reason = choose_backbone(choose_device(o.device or "auto"))
+        if reason and prints():
+            note(reason)
+    prepared = prepare(
+        o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words, estimate=False,
+        listen=live,
+    )  # fmt: skip
+    with live.hidden():
+        show_prepared(prepared, folder)
+    seconds = estimate_seconds(prepared.config, prepared.data, live)
+    if seconds is not None:
+        live.expected = time.monotonic() + seconds
+        with live.hidden():
+            out.print(f"This will take about {duration(seconds)} on this machine.")
+    return prepared, folder
+
+
+def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
+    """The settings of a settings file, and the run folder."""
+    from scob.training.continuation import config_from_model
+    from scob.training.run_folder import RunFolder
+
+    words = o.settings or []
+    config = read_config(words, o.backbone, o.device)
+    name = Path(config.data.source).name.replace(":", "-")
+    folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
+    if o.init is not None:
+        RunFolder(folder).check_free()
+        config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
+    return config, folder
 
 
 def check_combination(options: TrainOptions, single_process: bool) -> None:
@@ -123,8 +182,10 @@ def check_combination(options: TrainOptions, single_process: bool) -> None:
     o = options
     if o.val is not None and o.images is None:
         raise UserError("--val needs --images; a settings file names its reported split with data.evaluate")
-    if o.extend and o.resume is None:
-        raise UserError("--extend needs --resume RUN")
+    if (o.extend or o.finish) and o.resume is None:
+        raise UserError(f"{'--extend' if o.extend else '--finish'} needs --resume RUN")
+    if o.extend and o.finish:
+        raise UserError("--finish ends the run now, --extend later: give one of them")
     if o.init is not None and o.backbone:
         raise UserError("--init uses its model's own backbone: leave out --backbone")
     if o.init is not None and not single_process:
@@ -177,8 +238,6 @@ def show_prepared(prepared: "Prepared", folder: Path) -> None:
     )
     for remark in prepared.notes:
         err.print(f"[yellow]note:[/] {escape(remark)}")
-    if prepared.seconds is not None:
-        out.print(f"This will take about {duration(prepared.seconds)} on this machine.")
 
 
 def show(summary: dict[str, Any], folder: Path) -> None:

@@ -54,7 +54,10 @@ class DataSettings(Section):
         "train", "the split to train on; 'train' also means 'train2014' if that is the only one", "train"
     )
     evaluate: str = setting(
-        "val", "the split to report results on ('val' also means 'val2014'), a label table, or none", "val"
+        "val",
+        "the split to report results on ('val' also means 'val2014'), a label table, held-out (a fifth of the training "
+        "images, measured by their observed labels), or none",
+        "val",
     )
     size: int = setting(448, "side of the square input in pixels", 448, ge=16, le=4096)
     difficult: Literal["positive", "negative", "ignore"] = setting(

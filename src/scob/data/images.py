@@ -15,29 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from scob.data import heif
 from scob.errors import UserError
 
 # What backbones trained on ImageNet expect: mean and deviation of red, green and blue in [0, 1].
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # 89 megapixels, where Pillow begins to warn. Its own limit is twice that: half a gigabyte of memory per image.
 MAX_PIXELS = 1024 * 1024 * 1024 // 4 // 3
-SUFFIXES = frozenset(
+SUFFIXES = heif.SUFFIXES | frozenset(
     f".{kind}"
-    for kind in (
-        "jpg",
-        "jpeg",
-        "jpe",
-        "jfif",
-        "png",
-        "bmp",
-        "gif",
-        "webp",
-        "tif",
-        "tiff",
-        "jp2",
-        "avif",
-        "tga",
-    )
+    for kind in ["jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif", "webp", "tif", "tiff", "jp2", "avif", "tga"]
 )
 _REMEDY = "replace it, or leave it out with --skip-bad"
 
@@ -71,12 +58,12 @@ def decode(source: Path | str | bytes, size: int | None = None, where: str = "")
     try:
         raw: bytes | Path | str = source
         if isinstance(raw, bytes):
-            with Image.open(io.BytesIO(raw)) as image:
+            with heif.open_image(io.BytesIO(raw), name) as image:
                 return _pixels(image, size, name)
         with open(raw, "rb") as file:  # noqa: PTH123 (str or Path)
             if os.fstat(file.fileno()).st_size == 0:
                 raise UserError(f"{name}: the file is empty (0 bytes); {_REMEDY}")
-            with Image.open(file) as image:
+            with heif.open_image(file, name) as image:
                 return _pixels(image, size, name)
     except UserError:
         raise

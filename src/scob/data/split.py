@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scob.data.progress import Progress
 from scob.labels import Labels
 
 
@@ -70,6 +71,7 @@ class Split:
     expected_positives: float | None = None  # k of Eq. 11, if papers agree on a value for this data set
     remarks: tuple[str, ...] = ()  # what the reader has to say about these data, for `scob data describe`
     boxes: Boxes | None = None
+    unlisted: str = ""  # what a class counts as that an image does not list, if a table decides that: absent, unknown
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -149,9 +151,13 @@ class ArrayImages:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore)."""
+    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore).
+
+    `progress` hears how many images have been decoded where each one is (`skip_bad`).
+    """
 
     difficult: str = "negative"
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     seed: int = 0
+    progress: Progress | None = None

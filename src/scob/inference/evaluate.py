@@ -23,10 +23,11 @@ from scob.inference.scoring import ScoringOptions, score_over_processes
 from scob.parallel import Processes, start
 from scob.training import metrics
 from scob.training.find_model import find_model
+from scob.training.finished_run import FinishedRun
 from scob.training.metrics import Evaluation
 from scob.training.model_folder import load_network
 from scob.training.run_folder import RunFolder
-from scob.training.run_splits import run_splits
+from scob.training.run_splits import HELD_OUT, how_measured, run_splits
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,11 @@ def evaluate(
     network, card = load_network(model.path, processes.device)
     run = RunFolder(model.run).read_config() if model.run is not None else None
     source, reading = source_of(model.path, data, reading, run)
-    labelled = open_labelled(source, split, card.classes, reading, run)
+    if model.run is not None and run is not None and not data and not split and run.data.evaluate == HELD_OUT:
+        labelled = FinishedRun.open(model.run).data.evaluate
+    else:
+        labelled = open_labelled(source, split, card.classes, reading, run)
+    assert labelled is not None
     scoring = _filled_in_from(scoring, run)
     scores = score_over_processes(network, card, labelled, scoring, processes, reading.skip_bad)
     limit = card.thresholds if threshold is None else threshold
@@ -77,6 +82,7 @@ def evaluate(
             "data": Path(source).name,
             "split": labelled.name,
             "labels": labelled.labels.fingerprint,
+            "measured": how_measured(labelled),
             "mirrored": scoring.mirror,
         }
         write_evaluation(Path(out), result, scores, labelled, facts)

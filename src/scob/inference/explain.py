@@ -16,7 +16,7 @@ from PIL import Image
 from scob.algorithm.cam import CAMS, MapSettings
 from scob.data.find_images import find_images
 from scob.data.images import decode
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.errors import UserError, nearest
 from scob.files import named, write_atomically
 from scob.inference.class_maps import EXPLAINED
@@ -180,7 +180,7 @@ def explain(
     on_sheet = dict.fromkeys(paths[:ROWS]) if files.sheet else {}
     records: list[dict[str, Any]] = []
     rows: dict[str, Row] = {}
-    explanations = explain_images(scob, paths, classes, maps, running.batch, running.progress)
+    explanations = explain_images(scob, paths, classes, maps, running.batch, part(running.progress, "explaining"))
     for image, group in groupby(explanations, key=lambda e: e.image):
         own = list(group)
         if own[0].error:

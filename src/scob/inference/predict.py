@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scob.data.find_images import find_images
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.inference.decoding import decoded_batches, name_of
 from scob.inference.model import InferenceOptions, Scorer, load_model
 from scob.inference.predictions import NamingRule, Prediction, PredictionFile, decide
@@ -80,7 +80,7 @@ def predict(
         return predict_images(scorer, paths, naming, running.batch, include_scores, progress)
 
     if we.count == 1:
-        predictions = name_images(files.paths, running.progress)
+        predictions = name_images(files.paths, part(running.progress, "predicting"))
     else:
         predictions = _together(name_images, files.paths, we, running)
         if not we.first:

@@ -1,7 +1,7 @@
 """Scoring a split: by any model in this process, or by a network over several processes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.data.feed import Feed, FeedOptions
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.data.split import Split
 from scob.inference.decoding import Pixels, decoded_ahead
 from scob.inference.model import Scorer
@@ -83,5 +83,6 @@ def score_over_processes(
             scoring.progress(min(len(split), done * processes.count), len(split))
 
     options = FeedOptions(scoring.workers or 0, scoring.cache, skip_bad=skip_bad)
+    scoring = replace(scoring, progress=part(scoring.progress, "scoring"))
     with Feed(split, card.size, processes.device, options) as feed:
         return score_images(network, source, feed, scoring.batch, bool(scoring.mirror), processes, report)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.errors import UserError
 from scob.files import remove_dead_parts, write_atomically
 from scob.inference.model import Scob
@@ -151,7 +151,7 @@ def thresholds(
     scob = Scob.from_pretrained(finished.model, device)
     if scob.classes != known.observed.classes:
         raise UserError(f"the model in {finished.model} has different classes from the run's labels")
-    scores = score_split(scob, known.split, progress=progress)
+    scores = score_split(scob, known.split, progress=part(progress, "scoring the run's images"))
     chosen = choose_thresholds(scores, known)
     if figures:
         chosen = replace(chosen, figures=calibration_figures(finished.path / "thresholds", scores, known))

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from scob.algorithm.ipt import EMPTY, InstancePriorityTree, fitting_capacity
+from scob.data.progress import Progress
 from scob.data.split import Images
 from scob.inference.class_maps import EXPLAINED, PAIRS
 from scob.inference.locate import locate, views_of
@@ -66,7 +67,12 @@ class ConfirmedInstances:
 
     @classmethod
     def gather(
-        cls, scob: Scob, known: ScoredImages, classes: Collection[int], batch: int = 16
+        cls,
+        scob: Scob,
+        known: ScoredImages,
+        classes: Collection[int],
+        batch: int = 16,
+        progress: Progress | None = None,
     ) -> "ConfirmedInstances | None":
         """The images known to show some classes, the most confident of each; None if there are no such images."""
         capacity = fitting_capacity(len(scob.classes), scob.network.dimension)
@@ -89,6 +95,8 @@ class ConfirmedInstances:
                 torch.arange(start, start + len(group)),
                 vectors,
             )
+            if progress is not None:
+                progress(start + len(group), len(pairs))
         return cls(tree, tuple(known.observed.images[row] for row, _ in pairs))
 
     def nearest(self, c: int, vector: Tensor, image: str, count: int = 3) -> tuple[tuple[str, float], ...]:

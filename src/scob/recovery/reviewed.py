@@ -69,7 +69,7 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     """
     queue, run = read_queue(folder), run_above(folder)
     classes, states, source = own_labels(RunFolder(run)) if run is not None else ((), {}, None)
-    classes = classes or tuple(sorted({s.label for s in queue.suggestions}))
+    classes = classes or queue.classes
     decided = checked_decisions(reviewed, queue.files, classes, f"among the suggestions of {folder}", paths=True)
     changed = 0
     for (image, label), state in decided.items():

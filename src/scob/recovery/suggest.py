@@ -1,7 +1,7 @@
 """Missing labels, ranked by confidence, each with its evidence: mask, box, nearest instances."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob.data.find_images import find_images
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.errors import UserError
 from scob.inference.model import InferenceOptions, Scob
 from scob.inference.regions import Box, rle
 from scob.inference.scoring import Floats, score_split
+from scob.inference.thresholds import FEW
 from scob.labels import PRESENT, UNKNOWN
 from scob.recovery.evidence import ConfirmedInstances, Pairs, foregrounds
 from scob.recovery.exchange import check_formats, write_formats
@@ -23,6 +24,7 @@ from scob.recovery.suggestion import RECOVERED, RECOVERED_IMAGES, Suggestion, wr
 from scob.training.find_model import find_model
 from scob.training.finished_run import FinishedRun
 
+UNCHOSEN = 0.5  # the threshold of every class until `scob thresholds` has chosen them
 MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coarse anyway
 
 
@@ -30,11 +32,12 @@ MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coa
 class SuggestionLimits:
     """Which suggestions to make: those with at least `minimum` confidence, and only the `top` best of them.
 
-    `minimum` None takes the model's own thresholds, one per class.
+    `minimum` None takes `thresholds`, one per class, or else the model's own.
     """
 
     minimum: float | None = None
     top: int | None = None
+    thresholds: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.minimum is not None and not 0 <= self.minimum <= 1:
@@ -63,10 +66,31 @@ def confidence_of(scores: Floats, estimates: Floats | None) -> Floats:
 def rank(
     confidence: Floats, observed: NDArray[np.int8], limits: Floats | float, top: int | None = None
 ) -> list[tuple[int, int]]:
-    """(row, class) of every unknown entry that reaches its limit, the most confident first."""
+    """(row, class) of every unknown entry that reaches its limit, the most confident first.
+
+    `top` of them are taken from all classes in turn, so that a frequent class does not leave out the others.
+    """
     rows, classes = np.nonzero((observed == UNKNOWN) & (confidence >= limits))
-    order = np.lexsort((classes, rows, -confidence[rows, classes]))[:top]
+    order = np.lexsort((classes, rows, -confidence[rows, classes]))
+    if top is not None and top < len(order):
+        turns = np.empty(len(order), np.int64)  # 0 for the best of each class, 1 for its second best, ...
+        for c in np.unique(classes):
+            members = classes[order] == c
+            turns[members] = np.arange(members.sum())
+        order = order[np.sort(np.lexsort((np.arange(len(order)), turns))[:top])]
     return [(int(rows[i]), int(classes[i])) for i in order]
+
+
+def class_limits(scores: Floats, observed: NDArray[np.int8]) -> tuple[float, ...]:
+    """Until thresholds are chosen, a limit per class: 0.5, or the median score of its known images if that is lower.
+
+    So classes with low scores get suggestions too; a class with few known images keeps 0.5.
+    """
+    limits = []
+    for c in range(scores.shape[1]):
+        own = scores[observed[:, c] == PRESENT, c]
+        limits.append(min(UNCHOSEN, float(np.median(own))) if len(own) >= FEW else UNCHOSEN)
+    return tuple(limits)
 
 
 def suggest(
@@ -81,13 +105,17 @@ def suggest(
     """Ranked suggestions for the unknown entries of `images`; `known` images provide the confirmed instances."""
     observed, estimates = images.observed, images.estimates
     confidence = confidence_of(images.scores, estimates)
-    limits = scob.thresholds if selection.minimum is None else selection.minimum
+    limits: Floats | float = scob.thresholds if selection.minimum is None else selection.minimum
+    if selection.thresholds is not None and selection.minimum is None:
+        limits = np.asarray(selection.thresholds, np.float32)
     pairs = rank(confidence, observed.values, limits, selection.top)
     confirmed = None
     if masks and known is not None:
-        confirmed = ConfirmedInstances.gather(scob, known, {c for _, c in pairs}, batch)
+        comparing = part(progress, "collecting confirmed examples")
+        confirmed = ConfirmedInstances.gather(scob, known, {c for _, c in pairs}, batch, comparing)
     labels = [tuple(observed.classes[c] for c in np.flatnonzero(line == PRESENT)) for line in observed.values]
     suggestions: dict[int, Suggestion] = {}
+    progress = part(progress, "finding where each label is")
     done = 0
     for numbers in _by_image(pairs, 4 * batch):
         group = [pairs[n] for n in numbers]
@@ -165,23 +193,28 @@ def recover(
     known = None
     if is_run:
         own = FinishedRun.open(path).images
-        known = ScoredImages(own.split, own.observed, score_split(scob, own.split, batch, progress), own.estimates)
+        scores = score_split(scob, own.split, batch, part(progress, "scoring the run's images"))
+        known = ScoredImages(own.split, own.observed, scores, own.estimates)
     if images:
         files = find_images(images)
         split, broken = unlabelled(files.paths, scob.classes)
         skipped = files.skipped + broken
-        scored = ScoredImages(split, split.labels, score_split(scob, split, batch, progress))
+        scored = ScoredImages(
+            split, split.labels, score_split(scob, split, batch, part(progress, "scoring your images"))
+        )
         folder = out or path / RECOVERED_IMAGES
     else:
         assert known is not None
         scored, skipped, folder = known, len(known.split.skipped), out or path / RECOVERED
+    if known is not None and selection.thresholds is None and set(scob.card.thresholds) == {UNCHOSEN}:
+        selection = replace(selection, thresholds=class_limits(known.scores, known.observed.values))
     suggestions = suggest(scob, scored, known, selection, masks, batch, progress)
     shown = dict.fromkeys(s.image for s in suggestions)
     near = dict.fromkeys(image for s in suggestions for image, _ in s.nearest if image not in shown)
     image_files = files_to_show(folder, shown, scored.split)
     if known is not None:
         image_files |= files_to_show(folder, near, known.split)
-    written = write_queue(folder, suggestions, image_files)
+    written = write_queue(folder, suggestions, image_files, scob.classes)
     written += write_formats(folder, wanted, suggestions, scored, image_files)
     unknown = int((scored.observed.values == UNKNOWN).sum())
     return Recovered(folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written))

@@ -97,6 +97,7 @@ class Queue:
     """Everything there is to review: suggestions in rank order, and the files of their images.
 
     `images` lists every image that a suggestion or its nearest instances name; the page asks for one by its position.
+    `classes` are all that a label can be: a reviewer may add one that was not suggested.
     """
 
     folder: Path
@@ -104,6 +105,7 @@ class Queue:
     images: tuple[str, ...]
     files: Mapping[str, Path]
     fingerprint: str
+    classes: tuple[str, ...] = ()
 
     def file(self, index: int) -> Path | None:
         """The file of image number `index`; None if it has none."""
@@ -120,15 +122,22 @@ def recovered_folder(run: Path) -> Path:
     raise UserError(f"{run} contains no suggestions to review; make them with: scob recover {run}")
 
 
-def write_queue(folder: Path, suggestions: Sequence[Suggestion], files: Mapping[str, str]) -> list[Path]:
-    """Write suggestions.jsonl and images.json; `files` are absolute paths. Returns both files."""
+def write_queue(
+    folder: Path, suggestions: Sequence[Suggestion], files: Mapping[str, str], classes: Sequence[str] = ()
+) -> list[Path]:
+    """Write suggestions.jsonl and images.json, which also lists all `classes`; `files` are absolute paths.
+
+    Returns both files.
+    """
     root = os.path.commonpath([os.path.dirname(path) for path in files.values()]) if files else None  # noqa: PTH120
     relative = {image: os.path.relpath(path, root) for image, path in files.items()}
     if root is not None and Path(root).is_relative_to(folder.absolute()):
         root = os.path.relpath(root, folder.absolute())  # pictures that we saved: the folder may be moved with them
     remove_dead_parts(folder)
     lines = "".join(json.dumps(s.to_json()) + "\n" for s in suggestions)
-    write_atomically(folder / IMAGES, json.dumps({"root": root, "files": relative}, indent=1) + "\n")
+    write_atomically(
+        folder / IMAGES, json.dumps({"root": root, "classes": list(classes), "files": relative}, indent=1) + "\n"
+    )
     write_atomically(folder / SUGGESTIONS, lines)
     return [folder / SUGGESTIONS, folder / IMAGES]
 
@@ -153,9 +162,11 @@ def read_queue(folder: Path) -> Queue:
         seen[pair] = number
         suggestions.append(suggestion)
     named = {s.image: None for s in suggestions} | {image: None for s in suggestions for image, _ in s.nearest}
-    files, mapped = _image_files(folder)
+    files, mapped, listed = _image_files(folder)
     fingerprint = hashlib.sha256(raw + b"\0" + mapped).hexdigest()[:16]
-    return Queue(folder, tuple(suggestions), tuple(named), files, fingerprint)
+    known = {*listed, *(s.label for s in suggestions), *(name for s in suggestions for name in s.observed)}
+    classes = tuple(sorted(known, key=lambda name: (name.casefold(), name)))
+    return Queue(folder, tuple(suggestions), tuple(named), files, fingerprint, classes)
 
 
 def text(value: Any, name: str) -> str:
@@ -192,23 +203,24 @@ def _rounded(box: "Box") -> list[float]:
     return [round(side, 5) for side in box]
 
 
-def _image_files(folder: Path) -> tuple[dict[str, Path], bytes]:
-    """The file of each image: as listed in `images.json`, or else the pictures in `images/`."""
+def _image_files(folder: Path) -> tuple[dict[str, Path], bytes, list[str]]:
+    """The file of each image: as listed in `images.json`, or else the pictures in `images/`; and the classes there."""
     path = folder / IMAGES
     if not path.is_file():
         pictures = sorted(p for p in (folder / "images").glob("*") if p.suffix.lower() in PICTURES)
-        return {p.stem: p for p in pictures}, json.dumps([p.name for p in pictures]).encode()
+        return {p.stem: p for p in pictures}, json.dumps([p.name for p in pictures]).encode(), []
     raw = _read(path)
     try:
         given = json.loads(raw)
         root, names = given.get("root"), given["files"]
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise TypeError("'files' is not a map from image to path")
+        classes = [text(name, "classes") for name in given.get("classes") or ()]  # an earlier version listed none
         base = folder / root if root else folder
         files = {image: base / name for image, name in names.items() if _stays_inside(name, base)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} does not map images to files: {error}; run scob recover again") from None
-    return files, raw
+    return files, raw, classes
 
 
 def _stays_inside(name: str, root: Path) -> bool:

@@ -102,6 +102,7 @@ def table(runs_of: Mapping[str, Sequence[VariantRun]]) -> list[dict[str, Any]]:
                 "images per second": outcomes[0].summary["train_images"] / max(seconds, 1e-9),
                 "seconds per epoch": seconds,
                 "run": str(outcomes[0].run.path),
+                "measured": outcomes[0].summary.get("measured", ""),
             }
         )
     return sorted(rows, key=lambda row: -1.0 if row["mAP"] is None else row["mAP"], reverse=True)

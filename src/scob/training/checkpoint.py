@@ -33,7 +33,8 @@ METHOD, ADAM, AVERAGE, SUM = "method.", "adam.", "average.", "sum."
 class Progress:
     """How far a run has got. `log` is the size of its log in bytes, `count` the steps since the last log line.
 
-    The digests are those of the best epoch's weights and of the log as it was.
+    `seconds` is the time it took, over all the times it was started; an earlier version did not count it. The
+    digests are those of the best epoch's weights and of the log as it was.
     """
 
     epoch: int = 0
@@ -44,6 +45,7 @@ class Progress:
     count: int = 0
     best_digest: str | None = None
     log_digest: str | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ def unpack(
 def backbone_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The backbone's part of a checkpoint: its BatchNorm statistics and the stages that are trained."""
     return _part(tensors, f"{METHOD}network.backbone.")
+
+
+def network_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The network's part of a checkpoint, without the weights of a frozen backbone."""
+    return _part(tensors, f"{METHOD}network.")
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,7 +1,8 @@
 """What a run reports while it trains: small records, passed to a listener as they happen."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,35 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Working:
+    """A part of the work, by its name, is `done` of `total`."""
+
+    what: str
+    done: int
+    total: int
+    unit: str = "images"
+
+
+@dataclass(frozen=True)
+class StopRequested:
+    """The user asked the run to stop; it finishes its step and saves first."""
+
+
+@dataclass(frozen=True)
 class Started:
     """Training begins, at `step` of `steps`."""
 
     step: int
     steps: int
+
+
+@dataclass(frozen=True)
+class StepTaken:
+    """One more step: `step` of `steps`. `settled`: the last steps of the run will do the same as this one."""
+
+    step: int
+    steps: int
+    settled: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,10 @@ Event = (
     | ContinuedFrom
     | CheckpointDamaged
     | Note
+    | Working
+    | StopRequested
     | Started
+    | StepTaken
     | StepLogged
     | EpochMeasured
     | RunsPlanned
@@ -111,3 +139,32 @@ Listener = Callable[[Event], None]
 
 def silent(event: Event) -> None:
     """A listener that does nothing."""
+
+
+Batch = TypeVar("Batch", bound=Sized)
+
+
+def progress_of(what: str, listen: Listener) -> Callable[[int, int], None]:
+    """A `progress(done, total)` function for the layers below, which know no events."""
+    return lambda done, total: listen(Working(what, done, total))
+
+
+def counter(what: str, total: int, listen: Listener) -> Callable[[int], None]:
+    """A function that counts images for a listener, up to `total`."""
+    done = 0
+    listen(Working(what, 0, total))
+
+    def count(images: int) -> None:
+        nonlocal done
+        done = min(total, done + images)
+        listen(Working(what, done, total))
+
+    return count
+
+
+def reported(batches: Iterable[Batch], what: str, total: int, listen: Listener) -> Iterator[Batch]:
+    """The batches as they are, while the images in them are counted for a listener."""
+    count = counter(what, total, listen)
+    for batch in batches:
+        yield batch
+        count(len(batch))

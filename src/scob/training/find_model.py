@@ -1,4 +1,4 @@
-"""Find the model that a path names. Nothing here imports torch, so predicting with ONNX starts without it."""
+"""Find the model that a path names. Only a run that is not finished needs torch: predicting with ONNX does not."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ class FoundModel:
 
     path: Path
     run: Path | None = None
+    remark: str = ""  # what to know about the model of a run that is not finished
 
     @property
     def is_onnx(self) -> bool:
@@ -19,7 +20,7 @@ class FoundModel:
 
 
 def find_model(path: str | Path) -> FoundModel:
-    """Find a model folder, the model of a finished run, or an .onnx file."""
+    """Find a model folder, the model of a run (of a stopped one: its best epoch so far), or an .onnx file."""
     path = Path(path)
     if path.suffix == ".onnx" or (path / "config.json").is_file():
         if not path.exists():
@@ -27,8 +28,13 @@ def find_model(path: str | Path) -> FoundModel:
         return FoundModel(path)
     if (path / "model" / "config.json").is_file():
         return FoundModel(path / "model", path)
+    if (path / "summary.json").is_file():
+        raise UserError(f"the model of the run in {path} is missing: scob train --resume {path} writes it again")
     if (path / "config.yaml").is_file():
-        raise UserError(f"the run in {path} is not finished: continue it with scob train --resume {path}")
+        from scob.training.unfinished import write_so_far
+
+        folder, remark = write_so_far(path)
+        return FoundModel(folder, path, remark)
     if not path.exists():
         raise UserError(f"there is no model at {path}")
     raise UserError(f"{path} is neither a model folder (config.json), a run folder, nor an .onnx file")

@@ -18,11 +18,13 @@ from scob.labels import Labels
 from scob.parallel import start
 from scob.training.build import Experiment
 from scob.training.estimates import load_estimates
+from scob.training.find_model import find_model
 from scob.training.model_folder import load_network
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.run_splits import as_it_began
+from scob.training.run_splits import HELD_OUT, as_it_began
 from scob.training.scoring import model_source, score_images
+from scob.training.unfinished import summary_so_far
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class RunImages:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that ended with a model. `summary` is its summary.json.
+    """A run with a model. `summary` is its summary.json, or what is known so far of a run that was stopped.
 
     A run that has just been trained still has its `experiment`; a run opened from its folder does not.
     """
@@ -53,9 +55,10 @@ class FinishedRun:
 
     @classmethod
     def open(cls, path: Path) -> "FinishedRun":
-        """Open the run in a folder; a UserError if it is not finished."""
+        """Open the run in a folder. One that was stopped stands where its best epoch so far is."""
         folder = RunFolder(path)
-        return cls(folder, folder.read_config(), folder.summary())
+        config = folder.read_config()
+        return cls(folder, config, folder.summary() if folder.finished else summary_so_far(folder, config))
 
     @property
     def path(self) -> Path:
@@ -64,7 +67,7 @@ class FinishedRun:
     @property
     def model(self) -> Path:
         """The model folder."""
-        return self.folder.model
+        return self.folder.model if self.folder.finished else find_model(self.path).path
 
     @property
     def curve(self) -> list[dict[str, Any]]:
@@ -108,11 +111,13 @@ def run_images(data: Data, folder: RunFolder) -> RunImages:
     drawn = data.drawn
     row_of = {name: row for row, name in enumerate(drawn.images)}
     held_out = np.zeros(len(drawn), dtype=bool)
-    if data.holdout is not None:
-        held_out[[row_of[name] for name in data.holdout.labels.images]] = True
+    reported = data.evaluate if data.evaluate is not None and data.evaluate.name == HELD_OUT else None
+    parts = [part for part in (data.holdout, reported) if part is not None]
+    for part in parts:
+        held_out[[row_of[name] for name in part.labels.images]] = True
     images = data.train.images
-    # `load_data` selects both from one split; `ChosenImages` wraps the images of that split.
-    if isinstance(images, ChosenImages) and data.holdout is not None:
+    # `load_data` selects all of them from one split; `ChosenImages` wraps the images of that split.
+    if isinstance(images, ChosenImages) and parts:
         images = images.images
     split = replace(data.train, labels=drawn, images=images, masks=None, boxes=None)
     return RunImages(split, drawn, held_out, load_estimates(folder.path, drawn.images, drawn.classes), data.k)

@@ -20,7 +20,7 @@ from scob.model.preprocessing import preprocessing
 from scob.model.row_tables import RowStorage
 from scob.parallel import Processes
 from scob.training.checkpoint import backbone_state
-from scob.training.events import CachingFeatures, Calibrating, Listener, Note, silent
+from scob.training.events import CachingFeatures, Calibrating, Listener, Note, progress_of, reported, silent
 from scob.training.execution import WHERE, agree_on, plan_inputs, read_execution
 from scob.training.memory_plan import MOST_RESIDENT, step_down
 from scob.training.out_of_memory import is_out_of_memory, release
@@ -128,7 +128,9 @@ def cached_sources(
                 place, folder / "features" / name if folder is not None else None, "train.feature_cache"
             )
             one = plain[name]
-            cache = cache_features(one, feed.iterate(row_batches(len(feed), 64)), len(feed), storage)
+            batches = feed.iterate(row_batches(len(feed), 64))
+            counted = reported(batches, f"computing features ({name})", len(feed), listen)
+            cache = cache_features(one, counted, len(feed), storage)
             sources[name] = FeatureSource(one.backbone, one.views, one.precision, one.fast, cache)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -151,19 +153,20 @@ def make_feed(split: Split, config: Config, device: torch.device, resident: bool
     """Images of a split: kept on the GPU if they are to be `resident`, else from the cache or the decoding workers."""
     cache = Path(config.data.cache) if config.data.cache else None
     options = FeedOptions(config.data.workers, cache, resident, config.data.skip_bad)
+    progress = progress_of(f"loading images ({split.name})", listen)
     try:
-        return Feed(split, config.data.size, device, options)
+        return Feed(split, config.data.size, device, options, progress)
     except (RuntimeError, MemoryError) as error:
         if not resident or not is_out_of_memory(error):
             raise
     release()
     listen(Note("the images do not fit on the GPU, so they are sent to it batch by batch"))
-    return Feed(split, config.data.size, device, replace(options, resident=False))
+    return Feed(split, config.data.size, device, replace(options, resident=False), progress)
 
 
 def calibrate(backbone: Backbone, views: Views, feed: Feed, listen: Listener) -> None:
     """Re-estimate BatchNorm statistics on clean, unflipped training images."""
     count = min(len(feed), CALIBRATION_IMAGES)
     listen(Calibrating(count))
-    batches = feed.iterate(row_batches(count, 32))
+    batches = reported(feed.iterate(row_batches(count, 32)), "re-estimating BatchNorm", count, listen)
     backbone.calibrate(views.normalise(b).contiguous(memory_format=torch.channels_last) for b in batches)

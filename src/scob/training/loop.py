@@ -26,8 +26,9 @@ from scob.training.checkpoint import (
     save_checkpoint,
     unpack,
 )
+from scob.training.clock import Clock
 from scob.training.divergence import check_finite
-from scob.training.events import EpochMeasured, Listener, Note, StepLogged, silent
+from scob.training.events import EpochMeasured, Listener, Note, StepLogged, StepTaken, counter, silent
 from scob.training.graphs import GraphedStep
 from scob.training.out_of_memory import FittingBatch, suggest_batch_size
 from scob.training.results import measure
@@ -35,6 +36,7 @@ from scob.training.resume import check_frozen, origin_of
 from scob.training.run_folder import RunFolder
 from scob.training.stopping import Interrupted, StopRequest
 
+SCORING = {"holdout": "scoring held-out images", "evaluate": "evaluating", "train": "scoring training images"}
 AGREE_EVERY = 10  # steps on a GPU; asking more often would make the host wait for it
 
 
@@ -50,7 +52,7 @@ class Training:
         self.progress = Progress()
         self.origin = origin_of(experiment)
         self.sums: dict[str, Tensor] = {}
-        self.last_log: float | None = None
+        self.clock = Clock()
         self.execution = experiment.execution
         self.graphed = graphed_step(experiment, self._give_up_graph)
         self.scored_at_once = FittingBatch(EVALUATED_AT_ONCE, listen)
@@ -75,6 +77,7 @@ class Training:
         with e.processes.together():
             if e.processes.first:
                 self.progress.log, self.progress.log_digest = self.run.sync_log()
+                self.progress.seconds = self.clock.seconds
                 state = pack(e.method, e.optimiser, self.average, self.sums)
                 save_checkpoint(self.run.checkpoints, state, self.progress, self.origin)
                 self._remove_bests()
@@ -84,7 +87,7 @@ class Training:
         e = self.experiment
         check_frozen(checkpoint, self.origin, e.config)
         self.sums = unpack(checkpoint.tensors, e.method, e.optimiser, self.average)
-        self.progress = checkpoint.progress
+        self.progress, self.clock.before = checkpoint.progress, checkpoint.progress.seconds
         if self.progress.best_epoch is not None:
             self._read_best("the best of the epochs that follow is chosen, or the last one if none follow")
         if e.processes.first and (lost := self.run.cut_log(self.progress)):
@@ -112,13 +115,19 @@ class Training:
 
     # The loop.
 
+    @property
+    def epochs(self) -> int:
+        """How many epochs are trained in all."""
+        return self.experiment.config.train.epochs
+
     def fit(self) -> None:
         """Train from the current progress to the last epoch."""
         e, t = self.experiment, self.experiment.config.train
         self.stop.saves_first = True
         last_saved = time.monotonic()
-        while self.progress.epoch < t.epochs:
+        while self.progress.epoch < self.epochs:
             epoch, began = self.progress.epoch, time.monotonic()
+            self.clock.start()
             done_before = self.progress.step - epoch * e.plan.steps
             e.method.train()
             e.method.begin_epoch(epoch)
@@ -131,11 +140,13 @@ class Training:
                     last_saved = time.monotonic()
                 if stop:
                     raise Interrupted(128 + stop)
+            trained = time.monotonic()
             try:
-                self.end_epoch(epoch, time.monotonic() - began)
+                self.end_epoch(epoch, trained - began)
             except Interrupted:
                 self.save()  # as it was before the evaluation, which will be repeated
                 raise
+            self.clock.leave_out(trained)
         self.save()  # so that a finished run can be extended
 
     def agree(self, stop: int, late: bool) -> tuple[int, bool]:
@@ -176,7 +187,7 @@ class Training:
         e, t = self.experiment, self.experiment.config.train
         torch.manual_seed(seed_key(t.seed, batch.step, e.processes.rank, "dropout"))
         e.optimiser.begin(batch.step)
-        began = time.monotonic()
+        self.clock.start()
 
         def plain(part: Batch) -> dict[str, Tensor]:
             return e.method.step(part, e.optimiser)
@@ -191,11 +202,14 @@ class Training:
             self.sums[name] = self.sums[name] + value if name in self.sums else value
         self.progress.step += 1
         self.progress.count += 1
+        self.clock.step()
+        settled = e.method.phase(batch.epoch) == e.method.phase(t.epochs - 1)
+        self.listen(StepTaken(self.progress.step, e.plan.steps * t.epochs, settled))
         due = self.progress.step % t.log_every == 0
         if due or e.processes.device.type == "cpu":
             self.check_finite(batch)
         if due:
-            self.log_step(batch.epoch, began)
+            self.log_step(batch.epoch)
             if t.check_processes:
                 e.processes.check_equal(e.method.state_dict())
 
@@ -205,15 +219,12 @@ class Training:
         self.execution.save(self.run.path)
         self.listen(Note(why))
 
-    def log_step(self, epoch: int, began: float) -> None:
+    def log_step(self, epoch: int) -> None:
         """Log the mean losses since the last log line, and report them."""
         e, step, count = self.experiment, self.progress.step, self.progress.count
         means = {name: float(total) / count for name, total in self.sums.items()}
         rate = float(e.optimiser.adam.param_groups[0]["lr"])
-        now = time.monotonic()
-        since = self.last_log if self.last_log is not None else began
-        per_second = e.config.train.batch * count / max(1e-9, now - since)
-        self.last_log = now
+        per_second = self.clock.images_per_second(e.config.train.batch)
         record = {"kind": "step", "step": step, "epoch": epoch, **means, "rate": rate}
         self.write({**record, "images_per_second": round(per_second, 1)})
         if self.tracker is not None:
@@ -231,7 +242,7 @@ class Training:
     def end_epoch(self, epoch: int, seconds: float) -> None:
         """Evaluate, and save the weights if this is the best epoch so far (`train.select`)."""
         t = self.experiment.config.train
-        final = epoch + 1 == t.epochs
+        final = epoch + 1 == self.epochs
         if final or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
             with self.average.used():
                 measured = self.evaluate()
@@ -255,10 +266,12 @@ class Training:
 
     def scores(self, split: str) -> Tensor:
         """Predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU."""
-        return self.experiment.scores(split, self._between_batches, self.scored_at_once)
+        count = counter(SCORING[split], len(self.experiment.inputs.feeds[split]), self.listen)
+        return self.experiment.scores(split, lambda images: self._between_batches(images, count), self.scored_at_once)
 
-    def _between_batches(self, images: int) -> None:
+    def _between_batches(self, images: int, count: Callable[[int], None]) -> None:
         """A single process may stop in the middle of an evaluation; several must stay together."""
+        count(images * self.experiment.processes.count)
         if self.stop.number and self.experiment.processes.count == 1:
             raise Interrupted(128 + self.stop.number)
 

@@ -1,7 +1,6 @@
 """Choose a run's settings from a user's images and labels."""
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,15 +19,14 @@ from scob.data.readers import infer_format, read_split
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
-from scob.model.backbone import Backbone
 from scob.model.load_backbone import load_backbone
-from scob.model.network import build_network
-from scob.parallel import Processes, choose_device
+from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
 from scob.training.continuation import settings_of_model
-from scob.training.execution import plan_inputs
-from scob.training.out_of_memory import is_out_of_memory, release
-from scob.training.run_data import Data, ReadImages, arrange, expected_positives, read_images
+from scob.training.events import Listener, progress_of, silent
+from scob.training.run_data import Data, ReadImages, arrange, expected_positives, listed_images, read_images
+from scob.training.run_splits import default_reported, how_measured
+from scob.training.run_time import estimate_seconds
 
 SAMPLE = 200  # images whose size is measured
 
@@ -63,13 +61,14 @@ def prepare(
     out: Path | None = None,
     overrides: Iterable[str] = (),
     estimate: bool = True,
+    listen: Listener = silent,
 ) -> Prepared:
     """Settings for a folder with one folder of images per class, or for a label table, and how long training will take.
 
     `val` is a table that lists every class of its images; it is only reported on. Without a `backbone`,
     `choose_backbone` names one. `init` is a model folder to continue
     from: its backbone is copied to `out`, the folder of the new run, and `train` needs it too. `overrides`
-    (`train.epochs=3`) win over what is chosen here.
+    (`train.epochs=3`) win over what is chosen here; `listen` hears how far the work is.
     """
     if init is not None and out is None:
         raise UserError("to continue from a model, prepare(init=...) needs the folder of the new run: out=")
@@ -84,7 +83,11 @@ def prepare(
     if not backbone and init is None and "backbone" not in asked.get("model", {}):
         backbone, _ = choose_backbone(torch_device)
     given: dict[str, Any] = {
-        "data": {"source": str(source), "skip_bad": True, "evaluate": str(val) if val is not None else ""},
+        "data": {
+            "source": str(source),
+            "skip_bad": True,
+            "evaluate": str(val) if val is not None else default_reported(str(source)),
+        },
         "labels": {"kind": "given"},
         "model": {"backbone": backbone} if backbone else {},
         "train": {"device": device},
@@ -93,10 +96,10 @@ def prepare(
         given = merge(given, settings_of_model(Path(init), out))
     first = resolve(merge(given, asked), "on the command line")
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
-    images = read_images(first)
-    check_classes(images, source)
     if val is not None:
-        check_validation_classes(val, source, images)
+        check_validation_classes(val, source, listed_images(first).labels.classes)
+    images = read_images(first, progress=progress_of("reading images", listen))
+    check_classes(images, source)
     settled = merge(given, asked)["model"]
     fitted = settings_from_data(images, first, torch_device, body.channels, settled)
     config = resolve(with_preset(fitted, merge(given, asked)), "on the command line")
@@ -112,7 +115,7 @@ def prepare(
         single_image_classes(data, present), notes=notes(data, present, other_files),
         init=None if init is None else Path(init),
     )  # fmt: skip
-    return replace(prepared, seconds=seconds_or_none(prepared, body, torch_device)) if estimate else prepared
+    return replace(prepared, seconds=estimate_seconds(config, data, listen)) if estimate else prepared
 
 
 def check_source(source: Path) -> int:
@@ -146,13 +149,14 @@ def check_classes(images: ReadImages, source: str | Path) -> None:
         )
 
 
-def check_validation_classes(val: str | Path, source: str | Path, images: ReadImages) -> None:
+def check_validation_classes(val: str | Path, source: str | Path, classes: tuple[str, ...]) -> None:
     """Refuse a validation table with classes that no training image has: results could not be reported for them."""
     named = read_split(str(val), None, ReadOptions()).labels.classes
-    if unknown := sorted(set(named) - set(images.drawn.classes)):
+    if unknown := sorted(set(named) - set(classes)):
+        names, them = ", ".join(map(repr, unknown)), "it" if len(unknown) == 1 else "them"
         raise UserError(
-            f"--val {val} names the class {unknown[0]!r}, but {source} has no image of it: add some, or remove the "
-            "class from the table"
+            f"--val {val} names {'the class' if len(unknown) == 1 else 'classes'} {names}, but {source} has no image "
+            f"of {them}: add some, or remove {them} from the table"
         )
 
 
@@ -207,7 +211,7 @@ def single_image_classes(data: Data, present: NDArray[np.int64]) -> tuple[str, .
 
 def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str, ...]:
     """What the user should know before training starts. `present` (L,) counts the images of each class."""
-    sentences: list[str] = []
+    sentences = [measured] if (measured := how_measured(data.evaluate)) else []
     if single := single_image_classes(data, present):
         sentences.append(f"classes with a single image: {len(single)} ({rows_word(single, 5)}); expect low accuracy")
     if empty := int((present == 0).sum()):
@@ -220,45 +224,3 @@ def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str
     if estimator_bytes > 2 << 30:
         sentences.append(f"the label estimator will take {estimator_bytes / 2**30:.1f} GiB of memory")
     return tuple(sentences)
-
-
-def seconds_or_none(prepared: Prepared, backbone: Backbone, device: torch.device) -> float | None:
-    """`estimate_seconds`; None if the timed steps do not fit into memory: the run itself takes steps down."""
-    try:
-        return estimate_seconds(prepared, backbone, device)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    release()
-    return None
-
-
-def estimate_seconds(prepared: Prepared, backbone: Backbone, device: torch.device) -> float:
-    """How many seconds the run will take, from the fastest of three steps timed on this device."""
-    config = prepared.config
-    backbone = backbone.to(device)
-    network = build_network(backbone, config.model, prepared.classes, config.data.size).to(device)
-    images = torch.zeros(config.train.batch, 3, config.data.size, config.data.size, device=device)
-    processes = Processes()
-    processes.device = device
-    splits = {"train": prepared.data.train, "holdout": prepared.data.holdout, "evaluate": prepared.data.evaluate}
-    counts = {name: len(split) for name, split in splits.items() if split is not None}
-    plan, _ = plan_inputs(config, counts, processes, (backbone, backbone.grids(config.data.size)))
-    views = 1 if plan.features != "none" else 3
-
-    def step() -> None:
-        with torch.no_grad():
-            for _ in range(views):
-                features = backbone(images)
-        for _ in range(2):  # the class step and the contrastive step
-            network.classify(features).sum().backward()  # type: ignore[no-untyped-call]
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    step()
-    timed = []
-    for _ in range(3):
-        began = time.perf_counter()
-        step()
-        timed.append(time.perf_counter() - began)
-    return min(timed) * prepared.steps * 1.2  # a fifth more for evaluation and reading

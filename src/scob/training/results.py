@@ -4,19 +4,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from scob.config import TrainSettings
-from scob.labels import ABSENT, PRESENT
+from scob.config import Config, TrainSettings
 from scob.model.load_backbone import backbone_config
+from scob.model.network import Network
 from scob.training.build import Experiment
 from scob.training.estimates import save_estimates
 from scob.training.metrics import evaluate_scores, mean_average_precision
 from scob.training.model_folder import ModelCard, write_model
-from scob.training.run_data import Data
+from scob.training.run_data import Data, reference
 from scob.training.run_folder import RunFolder
+from scob.training.run_splits import how_measured
 
 Scores = Callable[[str], Tensor]  # predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU
 
@@ -36,25 +35,15 @@ def measure(data: Data, settings: TrainSettings, scores_of: Scores) -> dict[str,
     return measured
 
 
-def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
-    """What scores are compared with if only observed labels (N, L) may be used.
+def write_results(e: Experiment, run: RunFolder, facts: Mapping[str, Any], scores_of: Scores) -> dict[str, Any]:
+    """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary.
 
-    If there are at least as many known negatives as positives, unknown labels are left out. Otherwise (one positive per
-    image, or hardly any negatives) unknown counts as absent.
+    `facts` are what only the loop knows: epochs trained, epoch selected, seconds taken.
     """
-    if (observed == ABSENT).sum() >= (observed == PRESENT).sum():
-        return observed
-    return np.where(observed == PRESENT, PRESENT, ABSENT).astype(np.int8)
-
-
-def write_results(
-    e: Experiment, run: RunFolder, epoch: int | None, seconds: float, scores_of: Scores
-) -> dict[str, Any]:
-    """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary."""
     summary: dict[str, Any] = {
         "method": e.config.method,
         "epochs": e.config.train.epochs,
-        "selected_epoch": epoch,
+        **facts,
         "select": e.config.train.select,
         "holdout_labels": e.config.train.holdout_labels,
         "classes": list(e.data.observed.classes),
@@ -62,13 +51,13 @@ def write_results(
         "labels": {"origin": e.data.drawn.origin, "fingerprint": e.data.drawn.fingerprint},
         "k": e.data.k,
         "backbone": e.config.model.backbone,
-        "seconds": round(seconds, 1),
         "curve": [{k: r.get(k) for k in r if k not in ("kind", "time")} for r in run.records("epoch")],
     }
     if e.data.evaluate is not None:
         evaluation = evaluate_scores(scores_of("evaluate"), e.data.evaluate.labels.values, e.data.observed.classes)
         summary["evaluation"] = evaluation.to_json()
         summary["evaluate_images"] = len(e.data.evaluate)
+        summary["measured"] = how_measured(e.data.evaluate)
     summary["evaluate_split"] = e.data.evaluate.name if e.data.evaluate is not None else None
     estimates = e.method.estimates()
     with e.processes.together():
@@ -82,21 +71,31 @@ def write_results(
 
 def model_card(e: Experiment, summary: Mapping[str, Any]) -> ModelCard:
     """What the model folder of a finished experiment says about itself."""
-    classes = e.data.observed.classes
+    return card_of(e.config, e.network, e.data.observed.classes, (e.inputs.mean, e.inputs.std), summary)
+
+
+def card_of(
+    config: Config,
+    network: Network,
+    classes: tuple[str, ...],
+    preprocessing: tuple[tuple[float, ...], tuple[float, ...]],
+    summary: Mapping[str, Any],
+) -> ModelCard:
+    """The card of a network trained with these settings; `preprocessing` is the mean and deviation of its inputs."""
     return ModelCard(
         classes=classes,
-        size=e.config.data.size,
-        mean=e.inputs.mean,
-        std=e.inputs.std,
+        size=config.data.size,
+        mean=preprocessing[0],
+        std=preprocessing[1],
         thresholds=tuple(0.5 for _ in classes),
-        model=e.config.model.model_dump(mode="json"),
-        grids=e.inputs.grids,
-        backbone_name=e.config.model.backbone,
-        backbone=backbone_config(e.network.backbone),
-        method=e.config.method,
+        model=config.model.model_dump(mode="json"),
+        grids=network.backbone.grids(config.data.size),
+        backbone_name=config.model.backbone,
+        backbone=backbone_config(network.backbone),
+        method=config.method,
         labels=summary["labels"],
         evaluation=summary.get("evaluation"),
-        head=getattr(e.network.head, "recipe", None),
+        head=getattr(network.head, "recipe", None),
     )
 
 

@@ -17,7 +17,10 @@ from scob.training.run_folder import RunFolder, stored_config
 
 
 def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", device: str = "") -> Config:
-    """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs."""
+    """The settings of an interrupted run. `words` must agree with them; `extend` ("epochs=40") may add epochs.
+
+    Fewer epochs than planned do not change the settings: the run only ends earlier (`scob.training.unfinished`).
+    """
     stored = RunFolder(folder).read_config()
     methods.find(stored.method)
     asked = merge(stored.model_dump(mode="json"), parse_overrides(words))
@@ -28,11 +31,7 @@ def resume_config(folder: Path, words: Iterable[str] = (), extend: str = "", dev
     if changed:
         raise UserError(f"{folder} was started with different settings ({'; '.join(changed)}): resume it without them")
     if extend:
-        key, _, value = extend.partition("=")
-        epochs = whole_number(value, 9)
-        if key != "epochs" or epochs is None or epochs < stored.train.epochs:
-            raise UserError(f"--extend takes epochs=N, with N at least {stored.train.epochs}, not {extend!r}")
-        config.train.epochs = epochs
+        config.train.epochs = max(stored.train.epochs, extended_epochs(extend))
     return config
 
 
@@ -45,6 +44,15 @@ def with_choices_of(run: RunFolder, config: Config) -> Config:
         if getattr(train, key) == "auto":
             setattr(train, key, getattr(stored, key))
     return config.model_copy(update={"train": train})
+
+
+def extended_epochs(extend: str) -> int:
+    """ "epochs=40" -> 40."""
+    key, _, value = extend.partition("=")
+    epochs = whole_number(value, 9)
+    if key != "epochs" or not epochs:
+        raise UserError(f"--extend takes epochs=N, the number of epochs in all, not {extend!r}")
+    return epochs
 
 
 def check_same(run: RunFolder, config: Config, observed: Labels) -> None:

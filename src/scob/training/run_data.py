@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from scob import methods
 from scob.config import Config
-from scob.data.readers import open_split, read_split
+from scob.data.progress import Progress
+from scob.data.readers import check_measurable, open_split, read_split
 from scob.data.split import ReadOptions, Split
 from scob.draws import mix, seed_key
 from scob.errors import UserError
-from scob.labels import PRESENT, UNKNOWN, Labels
-from scob.training.run_splits import as_it_began, open_reported, run_splits
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.training.run_splits import HELD_OUT, as_it_began, open_reported, run_splits
 
+REPORTED_SHARE = 0.2  # of the training images, if results are measured on some of them (data.evaluate=held-out)
 GUESSED_FACTOR = 1.5  # photographs with one tag each show about 1.5 classes (VOC)
 
 
@@ -122,14 +124,16 @@ def listed_images(config: Config) -> Split:
     return read_split(config.data.source, train, reading_options(config), config.data.format)
 
 
-def read_images(config: Config, latecomers: bool = True, began_with: Labels | None = None) -> ReadImages:
+def read_images(
+    config: Config, latecomers: bool = True, began_with: Labels | None = None, progress: Progress | None = None
+) -> ReadImages:
     """Read the training split and the reported split, and observe the labels.
 
     Images that `labels.file` does not list are an error, unless `data.skip_bad` is set or `latecomers` is false: then
     they are left out. With `data.limit`, a resumed run keeps the images it `began_with`.
     """
     d = config.data
-    splits, options = run_splits(config), reading_options(config)
+    splits, options = run_splits(config), replace(reading_options(config), progress=progress)
     split = open_split(d.source, splits.train, options, d.format)
     stored = Labels.load(Path(config.labels.file)) if config.labels.file else None
     if stored is not None and (d.skip_bad or not latecomers):
@@ -152,20 +156,53 @@ def arrange(images: ReadImages, config: Config) -> Data:
             "learn from"
         )
     k = config.labels.k or split.expected_positives or guessed_positives(drawn)
+    evaluate, rows = images.evaluate, np.arange(len(split))
+    if config.data.evaluate == HELD_OUT:
+        evaluate, rows = reported_part(split, drawn, config)
     if config.train.holdout:
-        held_out = holdout_rows(drawn, config.train.holdout, config.labels.seed)
+        held_out = holdout_rows(drawn.select(rows), config.train.holdout, config.labels.seed)
         if held_out.any() and not held_out.all():
-            rows, held_rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+            kept, held = rows[~held_out], rows[held_out]
             return Data(
-                split.select(rows), split.select(held_rows), images.evaluate, given.select(rows),
-                drawn.select(held_rows), drawn, k, images.unused,
+                split.select(kept), split.select(held), evaluate, given.select(kept), drawn.select(held), drawn, k,
+                images.unused,
             )  # fmt: skip
-    return Data(split, None, images.evaluate, given, None, drawn, k, images.unused)
+    if len(rows) < len(split):
+        split, given = split.select(rows), given.select(rows)
+    return Data(split, None, evaluate, given, None, drawn, k, images.unused)
 
 
-def load_data(config: Config, latecomers: bool = True, began_with: Labels | None = None) -> Data:
+def reported_part(split: Split, drawn: Labels, config: Config) -> tuple[Split, NDArray[np.int64]]:
+    """Some training images to report on, by the labels that are observed, and the rows of the others."""
+    held_out = holdout_rows(drawn, REPORTED_SHARE, seed_key(config.labels.seed, "reported"))
+    rows = np.flatnonzero(held_out)
+    labels = drawn.select(rows)
+    part = replace(split.select(rows), name=HELD_OUT, labels=replace_values(labels, reference(labels.values)))
+    check_measurable(part, f"{config.data.source}, held-out images")
+    return part, np.flatnonzero(~held_out)
+
+
+def replace_values(labels: Labels, values: NDArray[np.int8]) -> Labels:
+    """Labels of the same images and classes with other values."""
+    return Labels(labels.classes, labels.images, values, labels.origin)
+
+
+def reference(observed: NDArray[np.int8]) -> NDArray[np.int8]:
+    """What scores are compared with if only observed labels (N, L) may be used.
+
+    If there are at least as many known negatives as positives, unknown labels are left out. Otherwise (one positive per
+    image, or hardly any negatives) unknown counts as absent.
+    """
+    if (observed == ABSENT).sum() >= (observed == PRESENT).sum():
+        return observed
+    return np.where(observed == PRESENT, PRESENT, ABSENT).astype(np.int8)
+
+
+def load_data(
+    config: Config, latecomers: bool = True, began_with: Labels | None = None, progress: Progress | None = None
+) -> Data:
     """Read the splits, observe the labels, hold some images out."""
-    return arrange(read_images(config, latecomers, began_with), config)
+    return arrange(read_images(config, latecomers, began_with, progress), config)
 
 
 def guessed_positives(observed: Labels) -> float:

@@ -9,6 +9,7 @@ from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 
 NOTHING = ("", "none")
+HELD_OUT = "held-out"  # no split of the source: a part of its training images, which no run trains on
 DEFAULT = "val"
 WAY_OUT = "data.evaluate=SPLIT chooses the one to report on, data.evaluate=none reports nothing"
 WITHOUT_SPLITS = ("table", "folder")  # a user's own images, which need not be split; benchmarks are
@@ -30,11 +31,11 @@ def run_splits(config: Config) -> RunSplits:
     kind = infer_format(d.source) if d.format == "auto" else d.format
     names = splits_of(d.source, kind)
     train = _find(d.source, kind, d.train, names, "data.train=SPLIT chooses the one to train on")
-    reported, table = match_split(d.evaluate, names), None
+    reported, table = (None if d.evaluate == HELD_OUT else match_split(d.evaluate, names)), None
     unsplit = d.evaluate == DEFAULT and len(names) == 1 and kind in WITHOUT_SPLITS
     if reported is None and Path(d.evaluate).is_file():
         table = Path(d.evaluate)
-    elif reported is None and d.evaluate not in NOTHING and not unsplit:
+    elif reported is None and d.evaluate not in (*NOTHING, HELD_OUT) and not unsplit:
         reported = _find(d.source, kind, d.evaluate, names, WAY_OUT)
     if reported == train:
         raise UserError(
@@ -63,6 +64,33 @@ def open_reported(config: Config, splits: RunSplits, options: ReadOptions) -> Sp
         return open_complete(config.data.source, splits.reported, options, config.data.format)
     except SplitError as error:
         raise SplitError(f"{error}; {WAY_OUT}") from None
+
+
+def default_reported(source: str) -> str:
+    """The split of somebody's own images to report on if none was named: 'val', else 'test', else '' (none)."""
+    names = splits_of(source)
+    splits = (match_split(name, names) for name in ("val", "test"))
+    return next((name for name in splits if name is not None and name != names[0]), "")
+
+
+def how_measured(split: Split | None) -> str:
+    """What the numbers measured on a split mean, where that is not obvious; '' where it is."""
+    if split is None:
+        return ""
+    if split.name == HELD_OUT:
+        return (
+            f"results are measured on {len(split):,} held-out images by the labels you gave: what an image shows but "
+            "nobody labelled counts as wrong, so use the numbers to compare methods, not as accuracy; a table with "
+            "complete labels (--val) gives true ones"
+        )
+    if split.unlisted == "absent":
+        return f"results are measured on {split.name}: a class that an image does not list counts as absent"
+    if split.unlisted == "unknown":
+        return (
+            f"results are measured on {split.name}: as it says what some images do not show, a class that an image "
+            "does not list is unknown, and is not counted"
+        )
+    return ""
 
 
 def as_it_began(config: Config, reports: bool) -> Config:

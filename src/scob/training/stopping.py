@@ -2,7 +2,7 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -27,6 +27,7 @@ class StopRequest:
         self.number = 0
         self.saves_first = False  # whether the training loop will see `number` and save before it ends
         self.reporting = False  # whether this process is about to print why it ends: a SIGTERM must not prevent that
+        self.heard: Callable[[], None] = lambda: None  # answers the person who pressed Ctrl+C
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -47,6 +48,7 @@ class StopRequest:
         if not self.saves_first or (self.number == signal.SIGINT == number):  # a second Ctrl-C does not wait
             raise Interrupted(128 + number)
         self.number = number
+        self.heard()
 
 
 class PeerLost(UserError):

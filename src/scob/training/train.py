@@ -8,13 +8,14 @@ from typing import Any
 
 from scob.config import Config
 from scob.data.images import cause
+from scob.data.progress import Progress as ReadingProgress
 from scob.errors import UserError
 from scob.launch import launch
 from scob.parallel import Processes, start
 from scob.training.build import Experiment, build
 from scob.training.checkpoint import Checkpoint, Progress, latest_checkpoint, set_aside
 from scob.training.continuation import initialise
-from scob.training.events import CheckpointDamaged, Listener, Note, Started, silent
+from scob.training.events import CheckpointDamaged, Listener, Note, Started, StopRequested, progress_of, silent
 from scob.training.execution import FILE as EXECUTION
 from scob.training.execution import Execution, read_execution
 from scob.training.finished_run import FinishedRun
@@ -26,7 +27,7 @@ from scob.training.results import write_results
 from scob.training.resume import check_same, judge_of, with_choices_of
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.run_splits import as_it_began
+from scob.training.run_splits import as_it_began, how_measured
 from scob.training.stopping import LOST, StopRequest, watching_peers
 
 
@@ -89,11 +90,12 @@ def train_once(
     loop: type[Training],
 ) -> FinishedRun:
     """`train`, up to the first step that does not fit into memory."""
-    run = RunFolder(out)
+    run, began = RunFolder(out), time.monotonic()
     processes = shared.processes or start(config.train.device)
     listen = listen if processes.first else silent
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
+        stop.heard = lambda: listen(StopRequested())
         stack.enter_context(watching_peers(processes, run.path, stop))
         with processes.together():
             if processes.first:
@@ -124,6 +126,7 @@ def train_once(
         if starts_from is not None:
             listen(initialise(experiment, starts_from))
         training = loop(experiment, run, listen, stop)
+        training.clock.began = began
         stack.callback(training.close)
         restore_or_start(training, checkpoint, listen)
         if starts_from is not None:
@@ -148,18 +151,21 @@ def summary_of_whole_run(run: RunFolder, epochs: int, listen: Listener) -> dict[
 
 def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data:
     """The data of a run, with a note about images that were left out; a run that has `begun` keeps its own."""
-    data = load_data(config) if begun is None else read_as_begun(config, begun)
+    progress = progress_of("reading images", listen)
+    data = load_data(config, progress=progress) if begun is None else read_as_begun(config, begun, progress)
+    if measured := how_measured(data.evaluate):
+        listen(Note(measured))
     if skipped := data.train.skipped:
         listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
     return data
 
 
-def read_as_begun(config: Config, run: RunFolder) -> Data:
+def read_as_begun(config: Config, run: RunFolder, progress: ReadingProgress | None = None) -> Data:
     """The data of a run that has begun: the images it drew by `data.limit`, and the split it reported on so far."""
     epochs = run.records("epoch")
     reports = not epochs or any("mAP" in epoch for epoch in epochs)
     labels = run.labels() if config.data.limit and run.labels_file.exists() else None
-    return load_data(as_it_began(config, reports), began_with=labels)
+    return load_data(as_it_began(config, reports), began_with=labels, progress=progress)
 
 
 def nothing_reported(data: Data, config: Config) -> str:
@@ -200,9 +206,8 @@ def restore_or_start(training: Training, checkpoint: Checkpoint | None, listen: 
 
 def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> FinishedRun:
     """Train to the end, evaluate the chosen epoch, write the model."""
-    began = time.monotonic()
     training.fit()
-    seconds = time.monotonic() - began
     training.use_best()
-    summary = write_results(experiment, run, training.progress.best_epoch, seconds, training.scores)
+    facts = {"selected_epoch": training.progress.best_epoch, "seconds": round(training.clock.seconds, 1)}
+    summary = write_results(experiment, run, {"epochs": training.epochs, **facts}, training.scores)
     return FinishedRun(run, experiment.config, summary, experiment)

@@ -112,7 +112,7 @@ def test_a_table_of_present_labels_is_complete(tmp_path: Path, paint: Painter) -
 
 def test_a_folder_per_class_is_not_complete(tmp_path: Path, paint: Painter) -> None:
     paint(tmp_path / "cat" / "a.png")
-    with pytest.raises(UserError, match="precision cannot be measured: list every class"):
+    with pytest.raises(UserError, match="nothing can be measured on it: list every class"):
         open_complete(str(tmp_path), None)
 
 

@@ -108,3 +108,23 @@ def test_a_clock_that_jumps_back_freezes_nothing(run_folder: Path, monkeypatch: 
 
     monkeypatch.setattr("scob.recovery.web.desk.datetime", Yesterday)
     assert desk.decide(json.dumps({**sent, "decision": "reject", "session": "two"}).encode())["applied"]
+
+
+def test_a_label_that_nobody_suggested_can_be_added_and_taken_back(client: TestClient) -> None:
+    queue = client.get("/api/queue").json()
+    assert "box" in queue["all_classes"] and "box" not in queue["classes"] and queue["added"] == []
+    box, added = queue["all_classes"].index("box"), {**decision(), "class": "box"}
+    assert client.post("/api/decisions", json=added).json()["applied"]
+    assert client.get("/api/queue").json()["added"] == [[0, box]]
+    assert "meadow-00.png,box,+1" in client.get("/reviewed.csv").text
+    news = client.get("/api/changes?since=0").json()
+    assert news["added"] == [[0, box, "accept", "one"]] and news["changes"] == []
+    assert client.post("/api/decisions", json={**added, "decision": "undo"}).json()["applied"]
+    assert client.get("/api/queue").json()["added"] == []
+    for wrong in ({**added, "class": "sky"}, {**added, "image": "other.png"}, {**added, "decision": "reject"}):
+        assert client.post("/api/decisions", json=wrong).status_code == 404
+
+
+def test_the_page_knows_how_to_go_on(client: TestClient, run_folder: Path) -> None:
+    command = client.get("/api/queue").json()["command"]
+    assert command == f"scob recover {run_folder} --import {run_folder / 'recovered' / 'reviewed.csv'}"

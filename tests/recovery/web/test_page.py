@@ -149,7 +149,7 @@ def test_names_with_html_are_shown_as_they_are(page: Page) -> None:
     expect(page.locator("#class-name")).to_have_text(KITE)
     assert page.locator("#card b").count() == page.locator("#list b").count() == 0
     expect(page.locator("#list li").nth(1)).to_contain_text(KITE)
-    expect(page.locator("#class option").nth(1)).to_have_text(f"{KITE} (4)")
+    expect(page.locator("#class option").nth(1)).to_have_text(f"{KITE} (4 of 4 left)")
 
 
 def test_a_box_stands_in_for_a_mask_and_the_rank_is_by_confidence(context: BrowserContext, run_folder: Path) -> None:
@@ -264,7 +264,7 @@ def test_it_works_on_a_phone(browser, review: ReviewProcess) -> None:
     assert picture["width"] > 300 and picture["y"] + picture["height"] < 600
     page.locator("#frame").tap()
     expect(page.locator("#mask")).to_have_css("opacity", "1")
-    page.locator("summary").tap()
+    page.locator("#filters summary").tap()
     page.get_by_label("Class", exact=True).select_option("ball")
     page.get_by_role("button", name="Accept").tap()
     on_show(page, "meadow-02.png")

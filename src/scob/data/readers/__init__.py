@@ -11,7 +11,7 @@ import numpy as np
 
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
-from scob.labels import ABSENT, PRESENT, Labels
+from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 
 # They are tried in this order: layouts with a fixed shape come before those that match almost any folder.
 READERS = {
@@ -93,15 +93,16 @@ def open_split(source: str, split: str | None, options: ReadOptions = ReadOption
     if options.skip_bad and not is_scenes(source):
         from scob.data.check import without_broken
 
-        opened = without_broken(opened)
+        opened = without_broken(opened, progress=options.progress)
     return opened
 
 
 def open_complete(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:
     """`open_split` for data that results are measured on, where every label must be known.
 
-    If a table names only what is present, every other class counts as absent. A folder per class cannot say what is
-    absent, so nothing can be measured on it. Neither can it where no class has both a positive and a negative.
+    One rule for all tables: if nothing in the split is said to be absent, every class that an image does not list
+    counts as absent; else it is unknown, and not measured. A folder per class cannot say what is absent, so nothing
+    can be measured on it. Neither can it where no class has both a positive and a negative.
     """
     opened = open_split(source, split, options, format)
     labels = opened.labels
@@ -109,21 +110,30 @@ def open_complete(source: str, split: str | None, options: ReadOptions = ReadOpt
         raise SplitError(
             f"{source}: no image of the split {opened.name!r} has a known label, so there is nothing to measure"
         )
+    is_table = (infer_format(source) if format == "auto" else format) == "table"
     if not (labels.values == ABSENT).any():
-        if (infer_format(source) if format == "auto" else format) != "table":
+        if not is_table:
             raise SplitError(
-                f"{source} does not say which classes an image does not show, so precision cannot be measured: "
-                "list every class of each image in a table (image,label)"
+                f"{source} has one folder per class, which cannot tell what else an image shows, so nothing can be "
+                "measured on it: list every class of each image in a table (image,label)"
             )
         values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
         labels = Labels(labels.classes, labels.images, values, labels.origin)
-        opened = replace(opened, labels=labels)
-    if not ((labels.values == PRESENT).any(axis=0) & (labels.values == ABSENT).any(axis=0)).any():
+        opened = replace(opened, labels=labels, unlisted="absent")
+    elif is_table and (labels.values == UNKNOWN).any():
+        opened = replace(opened, unlisted="unknown")
+    check_measurable(opened, source)
+    return opened
+
+
+def check_measurable(split: Split, source: str) -> None:
+    """Refuse a split on which no class can be measured."""
+    values = split.labels.values
+    if not ((values == PRESENT).any(axis=0) & (values == ABSENT).any(axis=0)).any():
         raise SplitError(
-            f"{source}: no class of the split {opened.name!r} is present in one image and absent from another, so "
+            f"{source}: no class of the split {split.name!r} is present in one image and absent from another, so "
             "there is nothing to measure: add images"
         )
-    return opened
 
 
 def read_split(source: str, split: str | None, options: ReadOptions = ReadOptions(), format: str = "auto") -> Split:

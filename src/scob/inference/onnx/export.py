@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from scob.data.find_images import find_images
 from scob.data.images import decode
-from scob.data.progress import Progress
+from scob.data.progress import Progress, part
 from scob.data.readers import open_complete
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError, first_line
@@ -137,7 +137,9 @@ def export(
     elif int8:
         samples = training_pixels(Path(model), scob.size)
     with partial_file(target) as plain:
+        part(comparison.progress, "writing the ONNX file")
         write_onnx(scob, plain)
+        part(comparison.progress, "comparing it with PyTorch")
         difference = compare(scob, plain, samples[:4])
         if not difference <= comparison.tolerance:
             raise UserError(
@@ -147,12 +149,15 @@ def export(
         result = Exported(target, plain.stat().st_size, difference)
         if int8:
             with partial_file(target.with_name(f"{target.name}.int8")) as small:
+                part(comparison.progress, "quantising to 8 bits")
                 quantise(plain, small, samples)
                 write_metadata(small, metadata(scob, True))
                 os.replace(small, plain)  # noqa: PTH105 (the only file that is left)
             result = Exported(target, plain.stat().st_size, difference, True, compare(scob, plain, samples[:4]))
         if labelled is not None:
-            before, after = measure(scob, OnnxModel(plain, device="cpu"), labelled, comparison.progress)
+            before, after = measure(
+                scob, OnnxModel(plain, device="cpu"), labelled, part(comparison.progress, "measuring mAP")
+            )
             result = Exported(target, result.bytes, difference, int8, result.int8_difference, before, after)
         sync_file(plain)
         plain.replace(target)

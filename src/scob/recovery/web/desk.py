@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import shlex
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,6 +28,8 @@ class Desk:
         self.log = log
         self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
         self.image_number = {image: i for i, image in enumerate(queue.images)}
+        self.class_number = {name: i for i, name in enumerate(queue.classes)}
+        self.suggested = {s.image for s in queue.suggestions}
         self.written: tuple[int, decisions.Decision | None] | None = None
         self.made: dict[decisions.Decision, float] = {}  # when each decision was made, by this server's own stopwatch
         self.sighted = 0
@@ -64,7 +67,25 @@ class Desk:
             "image": [self.image_number[s.image] for s in suggestions],
             "confidence": [round(s.confidence, 4) for s in suggestions],
             "decision": [state.get((s.image, s.label)) for s in suggestions],
+            "all_classes": self.queue.classes,
+            "added": [self._added(pair) for pair, answer in state.items() if self.can_add(pair, answer)],
+            "command": self._import_command(),
         }
+
+    def can_add(self, pair: Pair, answer: str = decisions.ACCEPT) -> bool:
+        """Whether a reviewer may add this label, which nobody suggested, to this image (or take it back)."""
+        image, label = pair
+        fits = pair not in self.number and image in self.suggested and label in self.class_number
+        return fits and answer in (decisions.ACCEPT, decisions.UNDO)
+
+    def _added(self, pair: Pair) -> list[int]:
+        return [self.image_number[pair[0]], self.class_number[pair[1]]]
+
+    def _import_command(self) -> str:
+        """What to type when the review is done."""
+        folder = self.queue.folder
+        run = folder.parent if folder.name == RECOVERED else folder
+        return shlex.join(["scob", "recover", str(run), "--import", str(folder / decisions.REVIEWED)])
 
     def details(self, index: int) -> dict[str, Any]:
         """One suggestion with its evidence."""
@@ -88,17 +109,19 @@ class Desk:
         lines = self.log.lines
         seen = len(lines)
         reset = since > seen
-        new = [
-            [self.number[line.pair], line.decision, line.session]
-            for line in lines[0 if reset else since : seen]
-            if line.pair in self.number
+        news = lines[0 if reset else since : seen]
+        new = [[self.number[line.pair], line.decision, line.session] for line in news if line.pair in self.number]
+        added = [
+            [*self._added(line.pair), line.decision, line.session]
+            for line in news
+            if self.can_add(line.pair, line.decision)
         ]
-        return {"queue": self.queue.fingerprint, "seen": seen, "reset": reset, "changes": new}
+        return {"queue": self.queue.fingerprint, "seen": seen, "reset": reset, "changes": new, "added": added}
 
     def decide(self, body: bytes) -> dict[str, Any]:
         """Record a decision. A decision that arrives late, made before the pair's latest one, is ignored."""
         pair, answer, session, order, age = _read_decision(body)
-        if pair not in self.number:
+        if pair not in self.number and not self.can_add(pair, answer):
             raise Refused(404, "this image and class are not in the queue")
         with self.log.held():
             latest = self.log.latest.get(pair)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter, ImageOps
 
+from scob.data.heif import open_image
 from scob.data.images import MAX_PIXELS
 from scob.errors import UserError
 
@@ -30,7 +31,7 @@ def picture(path: Path, side: int) -> tuple[bytes, str]:
 @lru_cache(maxsize=256)
 def _picture(path: Path, changed: int, size: int, side: int) -> tuple[bytes, str]:
     try:
-        with Image.open(path) as image:
+        with path.open("rb") as file, open_image(file, str(path)) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"it has more than {MAX_PIXELS // 1_000_000} million pixels")
             kind = image.format

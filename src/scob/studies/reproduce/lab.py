@@ -19,13 +19,13 @@ from scob.parallel import Processes
 from scob.studies.reproduce.naming import identify, labels_name, run_name, weights_name
 from scob.studies.reproduce.variants import SCOB, Variant
 from scob.training.checkpoint import list_checkpoints
-from scob.training.events import Event, Listener, ReadTrueMasks, RunBegins, silent
+from scob.training.events import Event, Listener, Note, ReadTrueMasks, RunBegins, progress_of, silent
 from scob.training.finished_run import FinishedRun
 from scob.training.inputs import Inputs, open_inputs
 from scob.training.loop import Training
 from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
-from scob.training.run_splits import run_splits
+from scob.training.run_splits import HELD_OUT, how_measured, run_splits
 from scob.training.train import SharedParts, train
 
 WATCHED = "-watched"
@@ -93,7 +93,8 @@ class Lab:
     def reports(self) -> bool:
         """Whether there is a split to report mAP on."""
         splits = run_splits(self.base)
-        return splits.reported is not None or splits.table is not None
+        held_out = self.base.data.evaluate == HELD_OUT
+        return held_out or splits.reported is not None or splits.table is not None
 
     def need_reported_split(self, name: str) -> None:
         """Raise an error if mAP cannot be measured."""
@@ -116,11 +117,13 @@ class Lab:
             plain = config.model_copy(update={"method": "scob"})
             if stored:
                 plain = _with_labels(plain, file)
-            data = load_data(plain)
+            data = load_data(plain, progress=progress_of("reading images", self.listen))
             if not stored and self.processes.first:
                 data.drawn.save(file)
             self.processes.wait()
             self._data[file.name] = data
+            if (measured := how_measured(data.evaluate)) and self.processes.first:
+                self.listen(Note(measured))
         data = self._data[file.name]
         if methods.find(config.method).labels == "full":
             return replace(data, observed=data.train.labels)
@@ -201,6 +204,8 @@ class Lab:
             "Seeds": ", ".join(str(seed) for seed in sorted({o.config.train.seed for o in outcomes})),
             "Scob": __version__,
         }
+        if measured := first.get("measured"):
+            facts["Measured"] = measured
         early = sum(_before_masks(o) for o in outcomes)
         if early:
             facts["Caution"] = f"in {early} of Scob's runs the chosen epoch is before masks and contrast begin"

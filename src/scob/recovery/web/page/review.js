@@ -17,6 +17,8 @@ let byOthers = new Set(); // numbers last decided by another tab or person
 let evidence = new Map(); // number -> promise of its details
 let rows = new Map(); // number -> its entry in the list
 let pictureTries = 0;
+let conflicts = new Map(); // number -> [answer given here, answer given in another tab]
+let answered = new Map(); // number -> the answer given in this tab, if it still stands here
 let lastMade = 0; // time of the last decision on this page, by its own clock
 
 // ---- Storage: of this browser (decisions not sent yet) and of this tab (undo, filters) ---------------------------
@@ -108,10 +110,14 @@ function settle(kept, answer) {
   const other = answer.previous_session && !mine(answer.previous_session);
   if (!answer.applied) {
     if (other) byOthers.add(number);
+    if (other && answer.decision !== kept.decision) conflicts.set(number, [kept.decision, answer.decision]);
     mark(number, answer.decision);
+    showConflicts();
     if (other) say(`Another tab decided “${kept.class}” in ${kept.image} later: ${PAST[answer.decision] ?? "undecided"}.`);
   } else if (other && mine(kept.session) && answer.previous && answer.previous !== answer.decision && answer.previous !== kept.before) {
+    conflicts.set(number, [answer.decision, answer.previous]);
     say(`This replaces “${PAST[answer.previous]}” from another tab.`);
+    showConflicts();
   }
 }
 
@@ -146,7 +152,9 @@ async function poll() {
     await send();
     if (before !== moves) return; // it may be older than a decision made here meanwhile; wait for the next poll
     seen = news.seen;
-    for (const [number, decision, session] of news.changes) hear(number, decision === "undo" ? null : decision, session);
+    const latest = new Map(news.changes.map((change) => [change[0], change])); // an older answer is of no interest now
+    for (const [number, decision, session] of latest.values()) hear(number, decision === "undo" ? null : decision, session);
+    for (const [image, label, decision, session] of news.added) hearAdded(image, label, decision === "accept", session);
   } catch (error) {
     unreachable(error);
   }
@@ -154,13 +162,30 @@ async function poll() {
 
 /** A decision from the log. */
 function hear(number, decision, session) {
-  if (mine(session)) { byOthers.delete(number); } else { byOthers.add(number); }
+  if (mine(session)) { byOthers.delete(number); } else { byOthers.add(number); compare(number, decision); }
   if (number === current) showBadge();
   if (browser.get(keptKey(number)) || queue.decision[number] === decision) return;
   mark(number, decision);
   if (mine(session)) return;
   const what = decision ? PAST[decision] : "undecided again";
   say(`In another tab: “${classOf(number)}” in ${nameOf(number)} is ${what}.`);
+}
+
+/** Another tab has answered a suggestion that was answered here: the same, or a conflict that both tabs show. */
+function compare(number, theirs) {
+  const own = answered.get(number);
+  if (own && theirs && own !== theirs) { conflicts.set(number, [own, theirs]); } else { conflicts.delete(number); }
+  showConflicts();
+}
+
+/** A label that was added, or taken back, in some tab. */
+function hearAdded(image, label, there, session) {
+  const labels = addedTo(image);
+  if (labels.has(label) === there) return;
+  if (there) { labels.add(label); } else { labels.delete(label); }
+  if (current >= 0 && queue.image[current] === image) showLabels(current);
+  showProgress();
+  if (!mine(session)) say(`In another tab: “${queue.all_classes[label]}” was ${there ? "added to" : "taken from"} ${queue.images[image]}.`);
 }
 
 async function keepPolling() {
@@ -176,6 +201,10 @@ async function load() {
     const held = again && current >= 0 ? [nameOf(current), classOf(current)] : null;
     queue = fresh;
     seen = fresh.seen;
+    queue.place = places();
+    queue.labels = new Map();
+    for (const [image, label] of fresh.added) addedTo(image).add(label);
+    if (!again) { conflicts = new Map(); answered = new Map(); }
     byOthers = new Set();
     evidence = new Map();
     rows = new Map();
@@ -197,6 +226,22 @@ async function load() {
     unreachable(error);
     if (!queue) $("count").textContent = "Not loaded";
   }
+}
+
+/** The place of each suggestion if the classes take turns: the best of every class first, then the second best. */
+function places() {
+  const rank = new Array(queue.classes.length).fill(0);
+  const turn = queue.class.map((c) => { rank[c] += 1; return rank[c]; });
+  const order = [...turn.keys()].sort((a, b) => turn[a] - turn[b] || a - b);
+  const place = new Array(order.length);
+  order.forEach((number, at) => { place[number] = at; });
+  return place;
+}
+
+/** The labels, by their numbers, that were added to an image by hand. */
+function addedTo(image) {
+  if (!queue.labels.has(image)) queue.labels.set(image, new Set());
+  return queue.labels.get(image);
 }
 
 // ---- Deciding ---------------------------------------------------------------------------------------------------
@@ -225,13 +270,41 @@ function undo() {
   show(number);
 }
 
+/** Add a label that was not suggested to the image on show, or take it back. A suggested one is accepted instead. */
+async function setLabel(label, there) {
+  const image = queue.image[current];
+  const name = queue.all_classes[label];
+  const suggested = numberOf(queue.images[image], name);
+  if (suggested >= 0) {
+    keepHistory([...history(), [queue.images[image], name, queue.decision[suggested]]]);
+    write(suggested, there ? "accept" : "undo", queue.decision[suggested]);
+    return showLabels(current);
+  }
+  lastMade = Math.max(Date.now(), lastMade + 1);
+  try {
+    await ask("/api/decisions", {
+      method: "POST", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({
+        image: queue.images[image], class: name, decision: there ? "accept" : "undo", session: SESSION, order: lastMade, age: 0,
+      }),
+    });
+  } catch (error) {
+    return unreachable(error);
+  }
+  hearAdded(image, label, there, SESSION);
+  return say(`${there ? "Added" : "Taken back"}: “${name}” in ${queue.images[image]}.`);
+}
+
 function write(number, decision, before) {
   moves += 1;
   byOthers.delete(number);
+  conflicts.delete(number);
+  if (decision === "undo") { answered.delete(number); } else { answered.set(number, decision); }
   lastMade = Math.max(Date.now(), lastMade + 1); // two decisions in the same millisecond keep their order
   const kept = { image: nameOf(number), class: classOf(number), decision, before, session: SESSION, made: lastMade };
   browser.set(keptKey(number), JSON.stringify(kept));
   mark(number, decision === "undo" ? null : decision);
+  showConflicts();
   showSaved();
   send();
 }
@@ -241,6 +314,7 @@ function mark(number, decision) {
   showProgress();
   if (rows.has(number)) dress(rows.get(number), number);
   if (number === current) showBadge();
+  if (current >= 0 && queue.image[number] === queue.image[current]) showLabels(current);
 }
 
 /** Go to the next undecided suggestion; after the last one, start from the top. */
@@ -266,12 +340,10 @@ function step(by) {
 
 function fillClasses() {
   const chosen = $("class").value || parsed(tab.get("scob-review-filters"), {}).class || "";
-  const counts = new Array(queue.classes.length).fill(0);
-  for (const c of queue.class) counts[c] += 1;
-  const options = queue.classes.map((name, c) => {
+  const options = queue.classes.map((name) => {
     const option = document.createElement("option");
     option.value = name;
-    option.textContent = `${name} (${counts[c]})`;
+    option.textContent = name;
     return option;
   });
   $("class").replaceChildren($("class").options[0], ...options);
@@ -283,20 +355,24 @@ function filter() {
   const status = $("status").value;
   const least = $("least").valueAsNumber / 100;
   $("least-shown").textContent = percent(least);
-  tab.set("scob-review-filters", JSON.stringify({ class: label, status, least: $("least").value }));
+  const order = $("order").value;
+  tab.set("scob-review-filters", JSON.stringify({ class: label, status, least: $("least").value, order }));
   justSkipped.clear();
   const wanted = label ? queue.classes.indexOf(label) : -1;
-  view = [];
-  for (let number = 0; number < queue.class.length; number += 1) {
+  matches = (number) => {
     const decision = queue.decision[number];
-    if (wanted >= 0 && queue.class[number] !== wanted) continue;
-    if (queue.confidence[number] < least) continue;
-    if (status === "all" || (status === "open" ? !decision : decision === status)) view.push(number);
-  }
-  $("matching").textContent = `${view.length} shown`;
+    if (wanted >= 0 && queue.class[number] !== wanted) return false;
+    if (queue.confidence[number] < least) return false;
+    if (status === "conflict") return conflicts.has(number);
+    return status === "all" || (status === "open" ? !decision : decision === status);
+  };
+  view = [...queue.class.keys()].filter(matches).sort(inOrder);
   showProgress();
   show(view.includes(current) ? current : view[0] ?? -1);
 }
+
+let matches = () => false; // whether a suggestion fits the filters now
+const inOrder = (a, b) => ($("order").value === "balanced" ? queue.place[a] - queue.place[b] : a - b);
 
 function showList() {
   const at = Math.max(0, view.indexOf(current));
@@ -340,7 +416,7 @@ function dress(row, number) {
   button.setAttribute("aria-current", String(number === current));
   button.setAttribute("aria-label", `${classOf(number)}, ${percent(queue.confidence[number])}, ${nameOf(number)}, ${PAST[decision] ?? "undecided"}`);
   badge.dataset.decision = decision ?? "";
-  badge.textContent = SIGN[decision] ?? "";
+  badge.textContent = conflicts.has(number) ? "!" : SIGN[decision] ?? "";
 }
 
 // ---- One suggestion ---------------------------------------------------------------------------------------------
@@ -364,7 +440,7 @@ function show(number) {
   if (!some) { showEmpty(); showList(); return; }
   if (!view.includes(number)) {
     view.push(number);
-    view.sort((a, b) => a - b);
+    view.sort(inOrder);
   }
   $("class-name").textContent = classOf(number);
   $("image-name").textContent = nameOf(number);
@@ -398,11 +474,7 @@ async function showEvidence(number) {
   $("estimate-row").hidden = one.estimate === null;
   $("score").textContent = one.estimate === null ? "" : percent(one.score);
   $("estimate").textContent = one.estimate === null ? "" : percent(one.estimate);
-  $("observed").replaceChildren(...(one.observed.length ? one.observed : ["none"]).map((name) => {
-    const chip = document.createElement("span");
-    chip.textContent = name;
-    return chip;
-  }));
+  showLabels(number, one.observed);
   $("nearest-part").hidden = !one.nearest.length;
   $("nearest-title").textContent = `Closest confirmed images of ${classOf(number)}`;
   $("nearest").replaceChildren(...one.nearest.slice(0, 8).map((near) => {
@@ -425,6 +497,7 @@ async function showEvidence(number) {
     }));
   }
   $("nowhere").hidden = !(one.boxes && !one.boxes.length);
+  $("where").disabled = !(one.mask || one.boxes?.length);
   if (!$("nowhere").hidden) $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: no clear place of ${classOf(number)}`);
   $("mask").dataset.of = one.mask ? String(number) : "";
   showMask();
@@ -432,6 +505,47 @@ async function showEvidence(number) {
     details(next).catch(() => evidence.delete(next));
     new Image().src = picture("image", queue.image[next]);
   }
+}
+
+let observed = []; // the labels of the image on show that were known before
+
+/** The labels of the image: known, accepted here, added by hand; and the classes that can still be added. */
+function showLabels(number, known = observed) {
+  observed = known;
+  const image = queue.image[number];
+  const chip = (name, kind) => {
+    const made = document.createElement("span");
+    made.textContent = name;
+    made.className = kind;
+    return made;
+  };
+  const accepted = [...queue.class.keys()].filter((n) => queue.image[n] === image && queue.decision[n] === "accept").map(classOf);
+  const added = [...addedTo(image)];
+  const chips = [
+    ...known.map((name) => chip(name, "")),
+    ...accepted.filter((name) => !known.includes(name)).map((name) => chip(name, "accepted")),
+    ...added.map((label) => {
+      const made = chip(queue.all_classes[label], "added");
+      const back = made.appendChild(document.createElement("button"));
+      back.type = "button";
+      back.textContent = "×";
+      back.setAttribute("aria-label", `Take back ${queue.all_classes[label]}`);
+      back.addEventListener("click", () => setLabel(label, false));
+      return made;
+    }),
+  ];
+  $("observed").replaceChildren(...(chips.length ? chips : [chip("none", "")]));
+  const taken = new Set([...known, ...accepted, ...added.map((label) => queue.all_classes[label])]);
+  const options = queue.all_classes.flatMap((name, label) => {
+    if (taken.has(name) || name === classOf(number)) return [];
+    const option = document.createElement("option");
+    option.value = String(label);
+    option.textContent = name;
+    return [option];
+  });
+  $("add").replaceChildren($("add").options[0], ...options);
+  $("add").value = "";
+  $("add").hidden = !options.length;
 }
 
 /** Called when the image has loaded and when the evidence has arrived: the mask needs both. */
@@ -451,7 +565,19 @@ function showBadge() {
   const other = byOthers.has(current);
   $("badge").hidden = !decision;
   $("badge").dataset.decision = decision ?? "";
+  const [own, theirs] = conflicts.get(current) ?? [];
+  $("conflict").hidden = !own;
+  $("conflict").textContent = own
+    ? `Conflict: ${PAST[own]} in this tab, ${PAST[theirs]} in another. “${decision ? PAST[decision] : "undecided"}” counts; answer again to settle it.`
+    : "";
   $("badge").textContent = decision ? `${SIGN[decision]} ${PAST[decision]}${other ? " in another tab" : ""}` : "";
+}
+
+function showConflicts() {
+  $("conflicts").hidden = !conflicts.size;
+  $("conflicts").textContent = `${conflicts.size} conflict${conflicts.size > 1 ? "s" : ""}`;
+  for (const [number, row] of rows) dress(row, number);
+  if (current >= 0) showBadge();
 }
 
 function showEmpty() {
@@ -461,13 +587,46 @@ function showEmpty() {
   const [title, text] = !queue.class.length
     ? ["Nothing to review", "No missing labels were suggested."]
     : !left
-      ? ["All decided", "Every suggestion has an answer. Your answers are in reviewed.csv: import them with scob recover --import."]
+      ? ["All decided", summary()]
       : ["Nothing left here", `No suggestions match these filters. Undecided in total: ${left}.`];
+  $("next").hidden = Boolean(left) || !queue.class.length;
+  $("command").textContent = queue.command;
   $("empty-title").textContent = title;
   $("empty-text").textContent = text;
   $("show-skipped").hidden = !skipped || $("status").value === "skip";
   $("show-skipped").textContent = `Show the ${skipped} skipped`;
   $("clear").hidden = !filtered;
+}
+
+/** What was done, in one sentence. */
+function summary() {
+  const count = (decision) => queue.decision.filter((d) => d === decision).length;
+  const added = [...queue.labels.values()].reduce((sum, labels) => sum + labels.size, 0);
+  const more = added ? ` and added ${added} label${added > 1 ? "s" : ""}` : "";
+  return `You accepted ${count("accept")}, rejected ${count("reject")} and skipped ${count("skip")} of ${queue.class.length} suggestions${more}. Every answer is saved in reviewed.csv.`;
+}
+
+/** How much of each class is decided; a click shows that class. */
+function showClasses() {
+  const all = new Array(queue.classes.length).fill(0);
+  const done = new Array(queue.classes.length).fill(0);
+  queue.class.forEach((c, number) => {
+    all[c] += 1;
+    if (queue.decision[number] && queue.decision[number] !== "skip") done[c] += 1;
+  });
+  queue.classes.forEach((name, c) => { $("class").options[c + 1].textContent = `${name} (${all[c] - done[c]} of ${all[c]} left)`; });
+  if (!$("classes").open) return;
+  $("per-class").replaceChildren(...queue.classes.map((name, c) => {
+    const item = document.createElement("li");
+    const button = item.appendChild(document.createElement("button"));
+    button.type = "button";
+    button.appendChild(document.createElement("span")).textContent = name;
+    button.appendChild(document.createElement("small")).textContent = `${done[c]} of ${all[c]}`;
+    const bar = button.appendChild(document.createElement("progress"));
+    [bar.max, bar.value] = [all[c], done[c]];
+    button.addEventListener("click", () => { $("class").value = name; filter(); });
+    return item;
+  }));
 }
 
 function showProgress() {
@@ -478,6 +637,8 @@ function showProgress() {
   $("bar").max = Math.max(1, all);
   $("bar").value = done;
   $("count").textContent = `${done} of ${all} decided`;
+  $("matching").textContent = `${[...queue.class.keys()].filter(matches).length} shown`;
+  showClasses();
   $("tally").replaceChildren(...Object.keys(counts).map((decision) => {
     const part = document.createElement("span");
     part.textContent = `${counts[decision]} ${PAST[decision]}`;
@@ -503,17 +664,32 @@ function say(text, time = 4000) {
 // ---- Mouse, keys and the rest -----------------------------------------------------------------------------------
 
 const skip = () => { justSkipped.add(current); decide("skip"); };
-const pin = () => $("frame").setAttribute("aria-pressed", String($("frame").getAttribute("aria-pressed") !== "true"));
+const pin = () => {
+  const pressed = String($("frame").getAttribute("aria-pressed") !== "true");
+  for (const id of ["frame", "where"]) $(id).setAttribute("aria-pressed", pressed);
+};
 $("accept").addEventListener("click", () => decide("accept"));
 $("reject").addEventListener("click", () => decide("reject"));
 $("skip").addEventListener("click", skip);
 $("undo").addEventListener("click", undo);
 $("frame").addEventListener("click", pin);
+$("where").addEventListener("click", pin);
+$("add").addEventListener("change", () => { if ($("add").value) setLabel(Number($("add").value), true); });
+$("conflicts").addEventListener("click", () => { $("status").value = "conflict"; filter(); });
+$("classes").addEventListener("toggle", () => queue && showClasses());
+$("copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(queue.command);
+    say("Copied.");
+  } catch {
+    getSelection().selectAllChildren($("command")); // no clipboard without https: select it instead
+  }
+});
 $("image").addEventListener("load", showMask);
 $("image").addEventListener("error", () => { $("frame").hidden = true; $("broken").hidden = false; });
 $("mask").addEventListener("error", () => { $("mask").hidden = true; });
 $("filter").addEventListener("submit", (event) => event.preventDefault());
-for (const id of ["class", "status", "least"]) $(id).addEventListener("input", () => queue && filter());
+for (const id of ["class", "status", "least", "order"]) $(id).addEventListener("input", () => queue && filter());
 $("show-skipped").addEventListener("click", () => { $("status").value = "skip"; filter(); });
 $("clear").addEventListener("click", () => {
   $("class").value = "";
@@ -545,6 +721,7 @@ addEventListener("pagehide", () => tab.set("scob-review-ended", JSON.stringify([
 
 const filters = parsed(tab.get("scob-review-filters"), {});
 if (filters.status) $("status").value = filters.status;
+if (filters.order) $("order").value = filters.order;
 if (filters.least) $("least").value = filters.least;
 if (matchMedia("(max-width: 820px)").matches) $("filters").open = false;
 keepPolling();

@@ -1,0 +1,76 @@
+"""How long a run will take, before it starts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scob.algorithm.bootstrap import Bootstrap
+from scob.parallel import Processes
+from scob.training import execution
+from scob.training.events import Event, Working
+from scob.training.memory_plan import FreeMemory
+from scob.training.run_time import Costs, as_executed, estimate_seconds, sample, total_seconds
+from scob.training.train import SharedParts, train
+
+
+def test_the_estimate_and_the_time_taken_agree_within_a_third(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
+    config = configure("data.source=scenes:160x64", "train.epochs=12", "data.evaluate=val", "scob.init_epochs=2")
+    data = scenes_of(config)
+    heard: list[Event] = []
+    ratios = []
+    for attempt in range(3):  # other work on the machine may slow either of them down: one of three must agree
+        estimated = estimate_seconds(config, data, heard.append)
+        taken = train(config, tmp_path / f"run{attempt}", shared=SharedParts(data)).summary["seconds"]
+        ratios.append(estimated / taken)
+        if 2 / 3 < ratios[-1] < 3 / 2:
+            break
+    assert 2 / 3 < ratios[-1] < 3 / 2, ratios
+    assert {event.what for event in heard if isinstance(event, Working)} == {"timing a few steps"}
+
+
+def test_every_part_of_a_run_is_counted(experiment_of: Any) -> None:
+    words = ("train.holdout=0", "data.evaluate=val", "train.epochs=4", "scob.init_epochs=1", "train.flip_test=false")
+    plain, cached = experiment_of(*words), experiment_of(*words, "train.feature_cache=host")
+    phases = {plain.method.phase(epoch): 0.0 for epoch in range(4)}
+    steps = 4 * plain.plan.steps
+    each = Costs(0, 0, 0, dict.fromkeys(phases, 1.0))
+    assert total_seconds(plain, plain.data, each) == pytest.approx(steps)
+    scored = len(plain.data.evaluate) * 5  # after each of four epochs, and at the end
+    assert total_seconds(plain, plain.data, Costs(0, 0, 1, phases)) == pytest.approx(scored)
+    images = len(plain.data.train)
+    calibrated = Costs(0, 1, 0, phases)
+    assert total_seconds(plain, plain.data, calibrated) == pytest.approx(images + scored)
+    kept = 2 * (images + len(plain.data.evaluate))
+    assert total_seconds(cached, plain.data, calibrated) == pytest.approx(images + kept)
+
+
+def test_a_sample_is_one_batch_from_all_parts_of_the_data(configure: Any, scenes_of: Any) -> None:
+    data = scenes_of(configure("data.evaluate=val"))
+    few = sample(data, 8)
+    assert len(few.train) == len(few.observed) == 8 and few.evaluate is None
+    assert few.train.labels.images[-1] == data.train.labels.images[-1]
+
+
+def test_the_timed_steps_are_executed_as_the_whole_run_will_be(
+    configure: Any, scenes_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features of all images do not fit into what is free, though those of the timed batch would."""
+    config = configure("train.feature_cache=auto", "train.compile=auto")
+    data, processes = scenes_of(config), Processes()
+    assert as_executed(config, data, processes).train.feature_cache == "host"
+    monkeypatch.setattr(execution, "free_memory", lambda *_: FreeMemory(None, 100_000))
+    chosen = as_executed(config, data, processes).train
+    assert (chosen.feature_cache, chosen.compile) == ("none", False)
+
+
+def test_there_is_no_estimate_where_the_timed_steps_do_not_fit(
+    configure: Any, scenes_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("out of memory")
+
+    config = configure()
+    monkeypatch.setattr(Bootstrap, "step", short)
+    assert estimate_seconds(config, scenes_of(config)) is None
