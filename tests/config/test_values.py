@@ -18,8 +18,8 @@ def test_a_stored_run_that_lacks_a_setting_is_as_it_was_before_it() -> None:
             assert getattr(getattr(new, section), key) == SECTIONS[section].model_fields[key].default != value
 
 
-def test_dropout_is_the_one_that_changed() -> None:
-    assert values_before() == {"scob": {"cam_dropout": True}}
+def test_dropout_and_separators_are_what_changed() -> None:
+    assert values_before() == {"scob": {"cam_dropout": True}, "data": {"separator": "none"}}
 
 
 def test_a_stored_value_is_kept() -> None:

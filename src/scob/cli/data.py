@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scob.cli.console import counted, err, note, out, table
-from scob.cli.options import AsJson, ReaderName, check_difficult
+from scob.cli.options import AsJson, ReaderName, Separator, check_difficult
 from scob.cli.progress import bar
 
 if TYPE_CHECKING:
     from scob.data.split import ReadOptions
 
-Source = Annotated[str, typer.Argument(help="Folder, label table (CSV, JSON lines), or 'scenes'.")]
+Source = Annotated[str, typer.Argument(help="Folder, label table or export (CSV, JSON, Parquet), or 'scenes'.")]
 SplitName = Annotated[str, typer.Option("--split", help="Read only this split.")]
 Difficult = Annotated[
     str, typer.Option(help="How to treat VOC objects marked difficult: positive, negative or ignore.")
@@ -39,14 +39,16 @@ def describe(
     difficult: Difficult = "negative",
     grid: Annotated[Path | None, typer.Option(help="Also write a PNG of some images with their labels.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable files and list them.")] = False,
+    separator: Separator = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Count the images and labels of each split."""
     from scob.data.describe import describe as count
     from scob.data.describe import picture_grid
-    from scob.data.readers import open_split
+    from scob.data.readers import open_split, taken_as
 
-    options = _read_options(difficult, skip_bad)
+    options = _read_options(difficult, skip_bad, separator)
+    note(f"taken as: {taken_as(source, options, format)}")
     description = count(source, split or None, options, format)
     splits = description.splits
     if grid is not None:
@@ -86,12 +88,15 @@ def check(
     format: ReaderName = "auto",
     difficult: Difficult = "negative",
     workers: Annotated[int, typer.Option(min=0, help="Number of decoding processes; 0 means one per core.")] = 0,
+    separator: Separator = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Decode every image and list the problems by file and row. Exits with 1 if there are any."""
     from scob.data.describe import check as inspect
+    from scob.data.readers import taken_as
 
-    options = _read_options(difficult, skip_bad=True)
+    options = _read_options(difficult, True, separator)
+    note(f"taken as: {taken_as(source, options, format)}")
     with bar("decoding") as progress:
         good, problems = inspect(source, split or None, options, format, workers or None, progress)
     if as_json:
@@ -127,8 +132,8 @@ def download(
     out.print(str(path), highlight=False, markup=False, soft_wrap=True)
 
 
-def _read_options(difficult: str, skip_bad: bool) -> "ReadOptions":
+def _read_options(difficult: str, skip_bad: bool, separator: str) -> "ReadOptions":
     from scob.data.split import ReadOptions
 
     check_difficult(difficult)
-    return ReadOptions(difficult=difficult, skip_bad=skip_bad)
+    return ReadOptions(difficult=difficult, skip_bad=skip_bad, separator=separator)

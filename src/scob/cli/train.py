@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scob.cli.console import command, duration, err, escape, note, out, prints, table
-from scob.cli.options import Device, with_options
+from scob.cli.options import Device, Separator, with_options
 from scob.errors import UserError
 from scob.files import free_path, named
 from scob.launch import launch
@@ -33,11 +33,13 @@ class TrainOptions:
         typer.Argument(help="A settings file, or a built-in one by name (e.g. demo), then key=value settings."),
     ] = None
     images: Annotated[
-        Path | None, typer.Option(help="Folder with one folder of images per class, or a label table (CSV).")
+        Path | None,
+        typer.Option(help="Folder with one folder of images per class, a label table (CSV), or COCO, YOLO and others."),
     ] = None
     val: Annotated[
         Path | None, typer.Option(help="Table with complete labels, used only to report results; needs --images.")
     ] = None
+    separator: Separator = ""
     backbone: Annotated[
         str, typer.Option(help="Hub name, folder, torchvision .pth file, or one that comes with Scob: photographs.")
     ] = ""
@@ -62,7 +64,8 @@ def train(options: TrainOptions) -> None:
     from scob.training.train import SharedParts
     from scob.training.train import train as run
 
-    o, words = options, options.settings or []
+    o, words = options, list(options.settings or [])
+    words += [f"data.separator={o.separator}"] if o.separator else []
     single_process = launch().count == 1
     check_combination(o, single_process)
     prepared: Prepared | None = None
@@ -82,6 +85,7 @@ def train(options: TrainOptions) -> None:
             backbone, reason = choose_backbone(choose_device(o.device or "auto"))
             if reason and prints():
                 note(reason)
+        show_layouts(o, words)
         prepared = prepare(
             o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words
         )  # fmt: skip
@@ -115,11 +119,27 @@ def train(options: TrainOptions) -> None:
         show(finished.summary, folder)
 
 
+def show_layouts(options: TrainOptions, words: list[str]) -> None:
+    """Say what the images and labels are taken for, before any image is read."""
+    from scob.config import parse_overrides
+    from scob.data.readers import taken_as
+    from scob.data.split import ReadOptions
+
+    asked = parse_overrides(words).get("data", {})
+    reading = ReadOptions(separator=str(asked.get("separator", "auto")))
+    for source, what in ((options.images, "taken as"), (options.val, "--val taken as")):
+        if source is not None and source.exists() and prints():
+            format = str(asked.get("format", "auto")) if source == options.images else "auto"
+            note(f"{what}: {taken_as(str(source), reading, format)}")
+
+
 def check_combination(options: TrainOptions, single_process: bool) -> None:
     """Refuse options that would be ignored or that contradict each other."""
     o = options
     if o.val is not None and o.images is None:
         raise UserError("--val needs --images; a settings file names its reported split with data.evaluate")
+    if o.separator and o.images is None:
+        raise UserError("--separator needs --images; a settings file names it with data.separator")
     if o.extend and o.resume is None:
         raise UserError("--extend needs --resume RUN")
     if o.init is not None and o.backbone:

@@ -149,9 +149,13 @@ class ArrayImages:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore)."""
+    """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore).
+
+    `separator`: what separates several labels in a table's cell; 'auto' finds it, 'none': a cell is one label.
+    """
 
     difficult: str = "negative"
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     seed: int = 0
+    separator: str = "auto"

@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scob.config import Config
-from scob.data.readers import SplitError, find_split, infer_format, match_split, open_complete, splits_of
+from scob.data.readers import OWN_IMAGES, SplitError, find_split, infer_format, match_split, open_complete, splits_of
+from scob.data.readers.folder import SPLIT_NAMES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 
 NOTHING = ("", "none")
 DEFAULT = "val"
 WAY_OUT = "data.evaluate=SPLIT chooses the one to report on, data.evaluate=none reports nothing"
-WITHOUT_SPLITS = ("table", "folder")  # a user's own images, which need not be split; benchmarks are
 
 
 @dataclass(frozen=True)
 class RunSplits:
-    """The splits of a run: the one to learn from, the one or the table to report on, and those that it does not use."""
+    """The splits of a run: the one to learn from, the one or the other source to report on, and those not used."""
 
     train: str
     reported: str | None
@@ -31,8 +31,9 @@ def run_splits(config: Config) -> RunSplits:
     names = splits_of(d.source, kind)
     train = _find(d.source, kind, d.train, names, "data.train=SPLIT chooses the one to train on")
     reported, table = match_split(d.evaluate, names), None
-    unsplit = d.evaluate == DEFAULT and len(names) == 1 and kind in WITHOUT_SPLITS
-    if reported is None and Path(d.evaluate).is_file():
+    unsplit = d.evaluate == DEFAULT and len(names) == 1 and kind in OWN_IMAGES
+    elsewhere = Path(d.evaluate)
+    if reported is None and (elsewhere.is_file() or (elsewhere.is_dir() and d.evaluate not in (*SPLIT_NAMES, ""))):
         table = Path(d.evaluate)
     elif reported is None and d.evaluate not in NOTHING and not unsplit:
         reported = _find(d.source, kind, d.evaluate, names, WAY_OUT)
