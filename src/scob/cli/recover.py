@@ -46,7 +46,8 @@ class RecoverOptions:
     top: Annotated[int | None, typer.Option(min=1, help="Keep only the N most confident suggestions.")] = None
     masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
     reviewed: Annotated[
-        Path | None, typer.Option("--import", help="Import the decisions in a reviewed.csv from `scob review`.")
+        Path | None,
+        typer.Option("--import", help="Import answers: `scob review`'s reviewed.csv, or an export of Label Studio."),
     ] = None
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
     device: Device = "auto"
@@ -61,6 +62,7 @@ def recover(options: RecoverOptions) -> None:
         import_decisions(o.run, o.reviewed, o.folder)
         return
     from scob.inference.model import InferenceOptions
+    from scob.recovery.exchange import how_to_load
     from scob.recovery.suggest import SuggestionLimits
     from scob.recovery.suggest import recover as suggest
     from scob.recovery.suggestion import RECOVERED
@@ -84,6 +86,8 @@ def recover(options: RecoverOptions) -> None:
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
     note(f"{summary}; written to {recovered.folder}/")
+    for line in how_to_load(recovered.folder, o.format or (), recovered.files):
+        note(line)
     nowhere = sum(s.boxes == () for s in recovered.suggestions)
     if nowhere:
         note(f"no clear place for {nowhere} of them: the evidence is too thin to show where")
