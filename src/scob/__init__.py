@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scob.inference.predictions import NamingRule as NamingRule
     from scob.inference.scoring import ScoringOptions as ScoringOptions
     from scob.inference.thresholds import thresholds as thresholds
+    from scob.inference.web.serve import serve_model as serve_model
     from scob.labels import Labels as Labels
     from scob.recovery.reviewed import import_reviewed as import_reviewed
     from scob.recovery.suggest import SuggestionLimits as SuggestionLimits
@@ -79,6 +80,7 @@ _HOME = {
     "recover": "scob.recovery.suggest",
     "reproduce": "scob.studies.reproduce.registry",
     "serve": "scob.recovery.web.server",
+    "serve_model": "scob.inference.web.serve",
     "thresholds": "scob.inference.thresholds",
     "train": "scob.training.train",
 }

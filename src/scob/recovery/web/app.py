@@ -16,14 +16,23 @@ from starlette.requests import ClientDisconnect
 
 from scob.errors import UserError
 from scob.files import whole_number
+from scob.inference.web.answers import Refused, as_json, sentence
+from scob.inference.web.guard import Guard, Site
 from scob.recovery import decisions
 from scob.recovery.suggestion import read_queue, recovered_folder
-from scob.recovery.web.answers import as_json, sentence
-from scob.recovery.web.desk import Desk, Refused
-from scob.recovery.web.guard import TAKES_DECISIONS, Guard
+from scob.recovery.web.desk import Desk
 from scob.recovery.web.pictures import FULL, THUMBNAIL, picture, spotlight
 
 LARGEST_BODY = 16 * 1024
+TAKES_DECISIONS = "/api/decisions"
+REVIEW = Site(
+    name="Scob review",
+    command="scob review",
+    style="/review.css",
+    posts=(TAKES_DECISIONS,),
+    purpose="this server accepts decisions and nothing else",
+    foreign="decisions are accepted from the review page only",
+)
 KEEP_AN_HOUR = {"Cache-Control": "private, max-age=3600"}
 PAGE = {
     "/": ("index.html", "text/html"),
@@ -52,7 +61,7 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
         await write_down(desk)
 
     app = FastAPI(redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.middleware("http")(Guard(host, token, cookie))
+    app.middleware("http")(Guard(REVIEW, host, token, cookie))
 
     for address, (name, media) in PAGE.items():
         content = files("scob.recovery.web").joinpath("page", name).read_bytes()

@@ -7,16 +7,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from scob.inference.web.answers import Refused
 from scob.recovery import decisions
 from scob.recovery.suggestion import RECOVERED, Pair, Queue
-
-
-class Refused(Exception):
-    """A request that is refused with a status and one sentence."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 class Desk:
