@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scob.data.describe import describe as describe
     from scob.data.download import download as download
     from scob.data.readers import open_split as open_split
+    from scob.data.report import data_report as data_report
     from scob.errors import UserError as UserError
     from scob.inference.evaluate import DataOptions as DataOptions
     from scob.inference.evaluate import evaluate as evaluate
@@ -66,6 +67,7 @@ _HOME = {
     "compare": "scob.studies.compare",
     "config_from_model": "scob.training.continuation",
     "demo": "scob.studies.demo",
+    "data_report": "scob.data.report",
     "describe": "scob.data.describe",
     "download": "scob.data.download",
     "evaluate": "scob.inference.evaluate",

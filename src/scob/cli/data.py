@@ -23,11 +23,13 @@ Difficult = Annotated[
 def register(app: typer.Typer) -> None:
     """Add `scob data` and its commands."""
     data = typer.Typer(
-        help="Describe, check and download data (Python: scob.describe, scob.check, scob.download).",
+        help="Describe, check, report on and download data (Python: scob.describe, scob.check, scob.data_report, "
+        "scob.download).",
         no_args_is_help=True,
     )
     data.command("describe")(describe)
     data.command("check")(check)
+    data.command("report")(report)
     data.command("download")(download)
     app.add_typer(data, name="data")
 
@@ -107,6 +109,26 @@ def check(
         out.print(f"{counted(good, 'good image')}, {counted(len(problems), 'problem')}", highlight=False)
     if problems:
         raise typer.Exit(1)
+
+
+def report(
+    source: Source,
+    page: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("data-report.html"),
+    format: ReaderName = "auto",
+    difficult: Difficult = "negative",
+    separator: Separator = "auto",
+) -> None:
+    """Write one page about the data: counts, duplicates, leakage, broken and dark images, and what to do about each."""
+    from scob.data.readers import taken_as
+    from scob.data.report import data_report
+
+    options = _read_options(difficult, True, separator)
+    note(f"taken as: {taken_as(source, options, format)}")
+    with bar("looking at images") as progress:
+        found = data_report(source, page, options, format, progress)
+    rows = [(finding.what, f"{len(finding.images):,}") for finding in found.findings]
+    out.print(table(f"{sum(map(len, found.splits)):,} images", ("found", "images"), rows))
+    note(f"wrote {page}")
 
 
 def download(

@@ -13,7 +13,7 @@ from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 from scob.recovery.answers import read_given
 from scob.recovery.decisions import HEADER
-from scob.recovery.suggestion import RECOVERED, SUGGESTIONS, Pair, read_queue
+from scob.recovery.suggestion import DOUBTFUL, RECOVERED, SUGGESTIONS, Pair, read_queue
 from scob.training.run_folder import RunFolder
 
 REVIEWED_LABELS = "labels-reviewed.safetensors"
@@ -42,7 +42,7 @@ def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) ->
     folder = RunFolder(Path(run))
     if (folder.path / SUGGESTIONS).is_file() and not folder.labels_file.exists():
         above = run_above(folder.path)
-        if above is None or folder.path.resolve().name != RECOVERED:
+        if above is None or folder.path.resolve().name not in (RECOVERED, DOUBTFUL):
             return import_for_new_images(folder.path, reviewed, out)
         folder = RunFolder(above)
     labels = folder.labels()

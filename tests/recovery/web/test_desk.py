@@ -108,3 +108,16 @@ def test_a_clock_that_jumps_back_freezes_nothing(run_folder: Path, monkeypatch: 
 
     monkeypatch.setattr("scob.recovery.web.desk.datetime", Yesterday)
     assert desk.decide(json.dumps({**sent, "decision": "reject", "session": "two"}).encode())["applied"]
+
+
+def test_blind_review_shows_what_the_model_thinks_after_the_answer(run_folder: Path) -> None:
+    folder = recovered_folder(run_folder)
+    queue = read_queue(folder)
+    desk = Desk(queue, DecisionLog(folder), blind=True)
+    first = queue.suggestions[0]
+    assert set(desk.overview()["confidence"]) == {None} and desk.overview()["blind"]
+    hidden = desk.details(0)
+    assert (hidden["score"], hidden["mask"], hidden["nearest"], hidden["observed"]) == (None, False, [], [])
+    answer = desk.decide(json.dumps({"image": first.image, "class": first.label, "decision": "accept"}).encode())
+    assert answer["confidence"] == round(first.confidence, 4) == desk.overview()["confidence"][0]
+    assert desk.details(0)["score"] == first.score

@@ -15,8 +15,8 @@ from scob.recovery.suggestion import RECOVERED, Pair, Queue
 class Desk:
     """Answers the routes from the queue and the log, as plain data."""
 
-    def __init__(self, queue: Queue, log: decisions.DecisionLog) -> None:
-        self.queue = queue
+    def __init__(self, queue: Queue, log: decisions.DecisionLog, blind: bool = False) -> None:
+        self.queue, self.blind = queue, blind  # blind: what the model thinks is shown after the answer
         self.log = log
         self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
         self.image_number = {image: i for i, image in enumerate(queue.images)}
@@ -55,13 +55,26 @@ class Desk:
             "class": [position[s.label] for s in suggestions],
             "images": self.queue.images,
             "image": [self.image_number[s.image] for s in suggestions],
-            "confidence": [round(s.confidence, 4) for s in suggestions],
+            "blind": self.blind,
+            "confidence": [
+                None if self.blind and (s.image, s.label) not in state else round(s.confidence, 4) for s in suggestions
+            ],
             "decision": [state.get((s.image, s.label)) for s in suggestions],
         }
 
     def details(self, index: int) -> dict[str, Any]:
         """One suggestion with its evidence."""
         suggestion = self.queue.suggestions[index]
+        if self.blind and (suggestion.image, suggestion.label) not in self.log.state():
+            hidden: dict[str, Any] = {
+                "score": None,
+                "estimate": None,
+                "mask": False,
+                "boxes": None,
+                "observed": [],
+                "nearest": [],
+            }
+            return {"image": suggestion.image, "class": suggestion.label, **hidden}
         return {
             "image": suggestion.image,
             "class": suggestion.label,
@@ -115,6 +128,7 @@ class Desk:
                 "previous": before,
                 "previous_session": latest.session if latest is not None else None,
                 "seen": len(self.log.lines),
+                "confidence": round(self.queue.suggestions[self.number[pair]].confidence, 4),
             }
 
     def write(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from scob.errors import UserError
 from scob.inference.web.address import address_of, check_address, open_socket
 from scob.recovery import decisions
+from scob.recovery.orders import ReviewMode
 from scob.recovery.suggestion import recovered_folder
 
 DEFAULT_PORT = 8642
@@ -21,6 +22,7 @@ def serve(
     port: int = DEFAULT_PORT,
     token: str | None = None,
     ready: Callable[[str], None] | None = None,
+    mode: ReviewMode = ReviewMode(),
 ) -> Path:
     """Serve the page until interrupted; calls `ready` with its address. Returns the path of `reviewed.csv`."""
     try:
@@ -30,7 +32,7 @@ def serve(
     except ImportError as error:
         raise UserError("the review page needs FastAPI and uvicorn: pip install scob[review]") from error
     check_address(host, token)
-    app = create_app(run, host, token)
+    app = create_app(run, host, token, mode)
     listening = open_socket(host, port)
     folder = recovered_folder(run)
     with contextlib.closing(listening):
