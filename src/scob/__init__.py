@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scob.data.describe import describe as describe
     from scob.data.download import download as download
     from scob.data.readers import open_split as open_split
+    from scob.data.report import data_report as data_report
     from scob.errors import UserError as UserError
     from scob.inference.evaluate import DataOptions as DataOptions
     from scob.inference.evaluate import evaluate as evaluate
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scob.inference.predictions import NamingRule as NamingRule
     from scob.inference.scoring import ScoringOptions as ScoringOptions
     from scob.inference.thresholds import thresholds as thresholds
+    from scob.inference.web.serve import serve_model as serve_model
     from scob.labels import Labels as Labels
     from scob.recovery.reviewed import import_reviewed as import_reviewed
     from scob.recovery.suggest import SuggestionLimits as SuggestionLimits
@@ -65,6 +67,7 @@ _HOME = {
     "compare": "scob.studies.compare",
     "config_from_model": "scob.training.continuation",
     "demo": "scob.studies.demo",
+    "data_report": "scob.data.report",
     "describe": "scob.data.describe",
     "download": "scob.data.download",
     "evaluate": "scob.inference.evaluate",
@@ -79,6 +82,7 @@ _HOME = {
     "recover": "scob.recovery.suggest",
     "reproduce": "scob.studies.reproduce.registry",
     "serve": "scob.recovery.web.server",
+    "serve_model": "scob.inference.web.serve",
     "thresholds": "scob.inference.thresholds",
     "train": "scob.training.train",
 }

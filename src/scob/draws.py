@@ -5,15 +5,18 @@ seed, a purpose and an image, never by the order of calls. A run therefore makes
 with another number of processes, or when it is resumed in the middle of an epoch.
 
 The mixer is SplitMix64 (Steele, Lea and Flood 2014), in NumPy on the host and in torch for batches on a device.
+torch is imported when it is used: reading labels, and predicting with ONNX, do without.
 """
 
 import hashlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _GOLDEN, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
@@ -48,12 +51,12 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _shift(x: Tensor, bits: int) -> Tensor:
+def _shift(x: "Tensor", bits: int) -> "Tensor":
     """Logical right shift of an int64 tensor."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def mix_tensor(keys: Tensor, salt: int) -> Tensor:
+def mix_tensor(keys: "Tensor", salt: int) -> "Tensor":
     """`mix` on the device: the same 64 bits, as int64."""
     x = keys ^ _signed(salt & 0xFFFFFFFFFFFFFFFF)
     x = x + _signed(_GOLDEN)
@@ -62,8 +65,10 @@ def mix_tensor(keys: Tensor, salt: int) -> Tensor:
     return x ^ _shift(x, 31)
 
 
-def uniform(keys: Tensor, salt: int, count: int = 1) -> Tensor:
+def uniform(keys: "Tensor", salt: int, count: int = 1) -> "Tensor":
     """`count` numbers in [0, 1) for each key: (B,) int64 -> (B, count) float32."""
+    import torch
+
     lanes = torch.arange(1, count + 1, device=keys.device, dtype=torch.int64) * _signed(_GOLDEN)
     bits = _shift(mix_tensor(mix_tensor(keys, salt)[:, None] + lanes, salt), 40)
     return bits.to(torch.float32) * 2.0**-24

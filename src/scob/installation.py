@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-# The packages of each extra in pyproject.toml; each is imported by the name it is installed by.
+# The packages of each extra in pyproject.toml; each is imported by the name it is installed by, with _ for -.
 EXTRAS = {
     "train": (
         "accelerate", "jinja2", "kornia", "matplotlib", "pycocotools", "safetensors", "tensorboard", "torch",
@@ -15,13 +15,14 @@ EXTRAS = {
     "onnx": ("onnxruntime", "onnx", "onnxscript"),
     "review": ("fastapi", "uvicorn"),
     "parquet": ("pyarrow",),
+    "heic": ("pillow-heif",),
 }  # fmt: skip
 
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported."""
     try:
-        return find_spec(package) is not None
+        return find_spec(package.replace("-", "_")) is not None
     except ValueError:  # it was taken out of reach: sys.modules[package] is None
         return False
 
@@ -34,7 +35,7 @@ def install_line(extra: str) -> str:
 
 def explain_missing(module: str | None) -> str | None:
     """What to say when an import fails: which package is missing and how to get it; None if it is not one of ours."""
-    package = (module or "").partition(".")[0]
+    package = (module or "").partition(".")[0].replace("_", "-")
     for extra, packages in EXTRAS.items():
         if package in packages:
             return f"this needs {package}, which is not installed: {install_line(extra)}"

@@ -76,14 +76,20 @@ class Labels:
         indices = np.asarray(rows, dtype=np.int64)
         return Labels(self.classes, tuple(self.images[i] for i in indices), self.values[indices], self.origin)
 
-    def single_positive(self, seed: int) -> "Labels":
+    def single_positive(self, seed: int, odds: NDArray[np.float64] | None = None) -> "Labels":
         """Keep one positive per image, drawn by seed and image id; everything else becomes unknown.
 
-        An image without a positive keeps nothing. The draw for one image does not depend on the others.
+        An image without a positive keeps nothing. The draw for one image does not depend on the others. `odds` (N, L),
+        at least one of them positive where there is a positive label, make some labels more likely than others.
         """
         present = self.values == PRESENT
         rows = np.flatnonzero(present.any(axis=1))
-        priority = np.where(present, self._priorities(seed_key(seed, "single-positive")), 0)[rows]
+        priority: NDArray[np.generic] = self._priorities(seed_key(seed, "single-positive"))
+        if odds is not None:  # the largest of u ** (1 / odds), or of its logarithm, is a draw by these odds
+            uniform = np.minimum((priority.astype(np.float64) + 1) / 2.0**64, 1 - 1e-12)
+            priority = np.log(uniform) / np.where(odds > 0, odds, 1.0)
+            present = present & (odds > 0)
+        priority = np.where(present, priority, 0 if odds is None else -np.inf)[rows]
         values = np.zeros_like(self.values)
         if len(rows):
             values[rows, priority.argmax(axis=1)] = PRESENT

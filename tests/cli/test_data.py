@@ -105,3 +105,10 @@ def test_download_offline_says_what_to_place_where(
 def test_importing_the_verb_imports_nothing_heavy() -> None:
     code = "import sys, scob.cli.data, scob.cli.bench; sys.exit(any(m in sys.modules for m in ('torch', 'kornia')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_report(table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    page = table.parent / "report.html"
+    code, out, err = scob("data", "report", table, "--out", page, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0 and "images that cannot be read" in out
+    assert err.startswith("taken as: a table, images in the column 'image'") and page.is_file()

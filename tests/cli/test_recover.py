@@ -12,6 +12,7 @@ def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
         "--min",
         "--top",
         "--masks",
+        "--doubtful",
         "--import",
         "--batch",
         "--device",
@@ -33,3 +34,13 @@ def test_an_import_takes_no_other_option(refused: Callable[..., str]) -> None:
 
 def test_no_run(refused: Callable[..., str]) -> None:
     assert "nowhere" in refused("recover", "nowhere")
+
+
+def test_doubtful_labels_are_listed_for_review(scob: Callable[..., tuple[int, str, str]], own_run: Path) -> None:
+    code, out, err = scob("recover", own_run, "--doubtful", "--top", 3, "--device", "cpu")
+    assert code == 0 and "The most doubtful labels" in out
+    assert f"next: scob review {own_run / 'doubtful'}" in err
+
+
+def test_doubt_takes_no_other_images(refused: Callable[..., str]) -> None:
+    assert "--doubtful looks at the run's own labels" in refused("recover", "run", "--doubtful", "--min", 0.5)

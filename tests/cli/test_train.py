@@ -14,6 +14,7 @@ def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
     assert options_of("train") == [
         "--images",
         "--val",
+        "--separator",
         "--backbone",
         "--device",
         "--init",

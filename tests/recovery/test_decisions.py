@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from scob.errors import UserError
 from scob.recovery import decisions
+from scob.recovery.answers import read_given
 from scob.recovery.decisions import Decision, DecisionLog
-from scob.recovery.reviewed import read_reviewed
 
 
 def test_the_latest_decision_of_a_pair_wins_and_undo_forgets_it(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_carriage_return_in_a_name_reads_back(tmp_path: Path) -> None:
     for image in ("a\rb.png", "c.png"):
         log.append(Decision(image, "dog", "accept"))
         path = decisions.write_reviewed(log)
-    assert [row[1] for row in read_reviewed(path)] == ["a\rb.png", "c.png"]
+    assert [answer.image for answer in read_given(path, (), {})] == ["a\rb.png", "c.png"]
     assert sorted(p.name for p in tmp_path.iterdir()) == [".decisions.lock", "decisions.jsonl", "reviewed.csv"]
 
 

@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ from pycocotools.coco import COCO
 
 from scob.errors import UserError
 from scob.inference.regions import rle
-from scob.recovery.exchange import as_coco, as_csv, as_fiftyone, as_label_studio, check_formats, label_studio_config
+from scob.recovery.exchange import as_coco, as_csv, as_fiftyone, check_formats, how_to_load
+from scob.recovery.label_studio_tasks import as_label_studio
 from scob.recovery.suggest import recover
 from scob.recovery.suggestion import Suggestion, read_queue
 from support.small_model import Small
@@ -29,11 +29,14 @@ def test_every_format_names_every_suggestion(recovered: Path, capsys: pytest.Cap
     tasks = json.loads((recovered / "labelstudio" / "tasks.json").read_text())
     chosen = [(t["data"]["name"], c) for t in tasks for r in t["predictions"][0]["result"] if r["type"] == "choices"
               for c in r["value"]["choices"]]  # fmt: skip
-    assert sorted(chosen) == sorted(pairs)
+    known = {(s.image, label) for s in read_queue(recovered).suggestions for label in s.observed}
+    assert sorted(chosen) == sorted([*pairs, *known])  # what is known is ticked too
     labels = json.loads((recovered / "fiftyone" / "labels.json").read_text())
     manifest = json.loads((recovered / "fiftyone" / "data.json").read_text())
-    found = [(image, labels["classes"][d["label"]]) for image, ds in labels["labels"].items() for d in ds]
-    assert sorted(set(found)) == sorted(pairs) and all(Path(manifest[image]).is_file() for image, _ in found)
+    found = [(d["attributes"]["image"], labels["classes"][d["label"]]) for ds in labels["labels"].values() for d in ds]
+    assert sorted(set(found)) == sorted(pairs)
+    assert manifest.keys() == labels["labels"].keys() and all(Path(file).is_file() for file in manifest.values())
+    assert not any("." in key for key in manifest)  # FiftyOne takes what follows a dot for a suffix
     probabilities = np.load(recovered / "cleanlab" / "pred_probs.npy")
     given = json.loads((recovered / "cleanlab" / "labels.json").read_text())
     assert probabilities.shape == (96, 16) and len(given) == 96 and all(len(g) == 1 for g in given if g)
@@ -77,7 +80,7 @@ def test_tools_that_draw_boxes_get_one_for_each_part() -> None:
     drawn = [r["value"] for r in task["predictions"][0]["result"] if r["type"] == "rectanglelabels"]
     assert [(round(v["x"]), round(v["width"])) for v in drawn] == [(10, 30), (70, 20)]
     labels, _ = as_fiftyone([in_two_parts()], {}, ["dog"])
-    assert [d["bounding_box"][0] for d in labels["labels"]["a"]] == [0.1, 0.7]
+    assert [d["bounding_box"][0] for d in labels["labels"]["0000000"]] == [0.1, 0.7]
 
 
 def test_no_clear_place_draws_nothing_where_a_format_allows_it() -> None:
@@ -93,6 +96,9 @@ def test_a_place_that_was_not_looked_for_is_the_whole_image() -> None:
     assert annotation["bbox"] == [0, 0, 20, 10] and annotation["area"] == 200
 
 
-def test_names_that_xml_does_not_allow_still_make_xml() -> None:
-    tree = ElementTree.fromstring(label_studio_config(["cat\x1b[31m", "a\x00b", "fine"]))
-    assert [label.get("value") for label in tree.iter("Choice")] == ["cat\ufffd[31m", "a\ufffdb", "fine"]
+def test_each_format_says_how_to_load_it(tmp_path: Path) -> None:
+    lines = " ".join(how_to_load(tmp_path, ["labelstudio", "fiftyone", "cleanlab"], {"a": "/data/photos/a.png"}))
+    for part in ("LOCAL_FILES_SERVING_ENABLED=true", "DOCUMENT_ROOT=/data ", "local path /data/photos", "from_dir("):
+        assert part in lines
+    assert "counts as absent" in lines
+    assert how_to_load(tmp_path, ["csv", "coco"], {}) == []

@@ -155,3 +155,19 @@ def test_what_unlisted_classes_count_as_is_said(folder: Path) -> None:
     assert partial is not None and (partial.labels.values == 0).sum() == 1
     assert "is unknown, and is not counted" in how_measured(partial)
     assert how_measured(None) == ""
+
+
+def test_one_folder_per_class_is_not_reported_on_by_itself(tmp_path: Path) -> None:
+    """train/cat, val/cat: results on val would need labels that such folders cannot give, so nothing is reported."""
+    for split in ("train", "val"):
+        (tmp_path / split / "cat").mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / split / "cat" / "a.png")
+    assert default_reported(str(tmp_path)) == ""
+
+
+def test_a_folder_named_held_out_does_not_change_what_held_out_means(
+    configure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / HELD_OUT).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run_splits(configure("data.evaluate=held-out")).table is None

@@ -18,6 +18,7 @@ from scob.launch import launch
 
 VERBS = (
     "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
+    "serve",
     "reproduce", "bench",
 )  # fmt: skip
 
@@ -65,13 +66,13 @@ def hide_token(words: list[str]) -> None:
     """Start again with `scob review --token` in the environment, where other users cannot see it (`ps` can)."""
     if os.name == "nt":  # other users do not see command lines, and a process cannot be replaced by another
         return
-    if words[:1] != ["review"] or not any(word.partition("=")[0] == "--token" for word in words):
+    if words[:1] not in (["review"], ["serve"]) or not any(word.partition("=")[0] == "--token" for word in words):
         return
     rest, environment, given = [], dict(os.environ), iter(words)
     for word in given:
         option, equals, value = word.partition("=")
         if option == "--token":
-            environment["SCOB_REVIEW_TOKEN"] = value if equals else next(given, "")
+            environment[f"SCOB_{words[0].upper()}_TOKEN"] = value if equals else next(given, "")
         else:
             rest.append(word)
     os.execve(sys.executable, [sys.executable, "-m", "scob", *rest], environment)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scob.cli.console import counted, err, note, out, table
-from scob.cli.options import AsJson, ReaderName, check_difficult
+from scob.cli.options import AsJson, ReaderName, Separator, check_difficult
 from scob.cli.progress import bar
 
 if TYPE_CHECKING:
     from scob.data.split import ReadOptions
 
-Source = Annotated[str, typer.Argument(help="Folder, label table (CSV, JSON lines), or 'scenes'.")]
+Source = Annotated[str, typer.Argument(help="Folder, label table or export (CSV, JSON, Parquet), or 'scenes'.")]
 SplitName = Annotated[str, typer.Option("--split", help="Read only this split.")]
 Difficult = Annotated[
     str, typer.Option(help="How to treat VOC objects marked difficult: positive, negative or ignore.")
@@ -23,11 +23,13 @@ Difficult = Annotated[
 def register(app: typer.Typer) -> None:
     """Add `scob data` and its commands."""
     data = typer.Typer(
-        help="Describe, check and download data (Python: scob.describe, scob.check, scob.download).",
+        help="Describe, check, report on and download data (Python: scob.describe, scob.check, scob.data_report, "
+        "scob.download).",
         no_args_is_help=True,
     )
     data.command("describe")(describe)
     data.command("check")(check)
+    data.command("report")(report)
     data.command("download")(download)
     app.add_typer(data, name="data")
 
@@ -39,14 +41,16 @@ def describe(
     difficult: Difficult = "negative",
     grid: Annotated[Path | None, typer.Option(help="Also write a PNG of some images with their labels.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable files and list them.")] = False,
+    separator: Separator = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Count the images and labels of each split."""
     from scob.data.describe import describe as count
     from scob.data.describe import picture_grid
-    from scob.data.readers import open_split
+    from scob.data.readers import open_split, taken_as
 
-    options = _read_options(difficult, skip_bad)
+    options = _read_options(difficult, skip_bad, separator)
+    note(f"taken as: {taken_as(source, options, format)}")
     description = count(source, split or None, options, format)
     splits = description.splits
     if grid is not None:
@@ -86,12 +90,15 @@ def check(
     format: ReaderName = "auto",
     difficult: Difficult = "negative",
     workers: Annotated[int, typer.Option(min=0, help="Number of decoding processes; 0 means one per core.")] = 0,
+    separator: Separator = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Decode every image and list the problems by file and row. Exits with 1 if there are any."""
     from scob.data.describe import check as inspect
+    from scob.data.readers import taken_as
 
-    options = _read_options(difficult, skip_bad=True)
+    options = _read_options(difficult, True, separator)
+    note(f"taken as: {taken_as(source, options, format)}")
     with bar("decoding") as progress:
         good, problems = inspect(source, split or None, options, format, workers or None, progress)
     if as_json:
@@ -102,6 +109,26 @@ def check(
         out.print(f"{counted(good, 'good image')}, {counted(len(problems), 'problem')}", highlight=False)
     if problems:
         raise typer.Exit(1)
+
+
+def report(
+    source: Source,
+    page: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("data-report.html"),
+    format: ReaderName = "auto",
+    difficult: Difficult = "negative",
+    separator: Separator = "auto",
+) -> None:
+    """Write one page about the data: counts, duplicates, leakage, broken and dark images, and what to do about each."""
+    from scob.data.readers import taken_as
+    from scob.data.report import data_report
+
+    options = _read_options(difficult, True, separator)
+    note(f"taken as: {taken_as(source, options, format)}")
+    with bar("looking at images") as progress:
+        found = data_report(source, page, options, format, progress)
+    rows = [(finding.what, f"{len(finding.images):,}") for finding in found.findings]
+    out.print(table(f"{sum(map(len, found.splits)):,} images", ("found", "images"), rows))
+    note(f"wrote {page}")
 
 
 def download(
@@ -127,8 +154,8 @@ def download(
     out.print(str(path), highlight=False, markup=False, soft_wrap=True)
 
 
-def _read_options(difficult: str, skip_bad: bool) -> "ReadOptions":
+def _read_options(difficult: str, skip_bad: bool, separator: str) -> "ReadOptions":
     from scob.data.split import ReadOptions
 
     check_difficult(difficult)
-    return ReadOptions(difficult=difficult, skip_bad=skip_bad)
+    return ReadOptions(difficult=difficult, skip_bad=skip_bad, separator=separator)

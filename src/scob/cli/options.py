@@ -16,7 +16,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Device = Annotated[str, typer.Option(help="Device to run on: auto, cpu, cuda, cuda:1 or mps.")]
 Images = Annotated[list[str], typer.Argument(help="Image files, folders or patterns; '-' reads a list from stdin.")]
 ImageSize = Annotated[int, typer.Option(min=16, help="Side of the square images in pixels.")]
-ReaderName = Annotated[str, typer.Option("--format", help="Format: auto, voc, coco, cub, table, folder or scenes.")]
+ReaderName = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="Format: auto, voc, coco, cub, nuswide, matrices (.npy), yolo, labelstudio, huggingface, table, folder, "
+        "scenes.",
+    ),
+]
+Separator = Annotated[
+    str,
+    typer.Option(help="What separates several labels in a table's cell: | ; , space, or none; found by default."),
+]
 
 
 def with_options(verb: Callable[[Record], None]) -> Callable[..., None]:

@@ -48,8 +48,12 @@ class RecoverOptions:
         int | None, typer.Option(min=1, help="Keep only N suggestions: the most confident of each class in turn.")
     ] = None
     masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
+    doubtful: Annotated[
+        bool, typer.Option("--doubtful", help="List given labels that look wrong instead, to review them the same way.")
+    ] = False
     reviewed: Annotated[
-        Path | None, typer.Option("--import", help="Import the decisions in a reviewed.csv from `scob review`.")
+        Path | None,
+        typer.Option("--import", help="Import answers: `scob review`'s reviewed.csv, or an export of Label Studio."),
     ] = None
     batch: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 16
     device: Device = "auto"
@@ -63,7 +67,13 @@ def recover(options: RecoverOptions) -> None:
             raise UserError("--import only reads decisions back; the only other option it accepts is --out")
         import_decisions(o.run, o.reviewed, o.folder)
         return
+    if o.doubtful:
+        if o.images or o.format or o.minimum is not None:
+            raise UserError("--doubtful looks at the run's own labels; it accepts --top, --out, --batch and --device")
+        list_doubtful(o)
+        return
     from scob.inference.model import InferenceOptions
+    from scob.recovery.exchange import how_to_load
     from scob.recovery.suggest import SuggestionLimits
     from scob.recovery.suggest import recover as suggest
     from scob.recovery.suggestion import RECOVERED
@@ -88,6 +98,8 @@ def recover(options: RecoverOptions) -> None:
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
     note(f"{summary}; written to {recovered.folder}/")
+    for line in how_to_load(recovered.folder, o.format or (), recovered.files):
+        note(line)
     nowhere = sum(s.boxes == () for s in recovered.suggestions)
     if nowhere:
         note(f"no clear place for {nowhere} of them: the evidence is too thin to show where")
@@ -116,3 +128,19 @@ def import_decisions(run: Path, reviewed: Path, path: Path | None) -> None:
             words = ["--images", imported.path, "--init", imported.run]
         again = command("train", *words, "--out", free_path(run.with_name(f"{run.name}-reviewed")))
     note(f"next: {again}")
+
+
+def list_doubtful(options: RecoverOptions) -> None:
+    """List the given labels that look wrong, and say how to review them."""
+    from scob.inference.model import InferenceOptions
+    from scob.recovery.doubtful import find_doubtful
+
+    o = options
+    with bar("reading") as progress:
+        found = find_doubtful(o.run, o.folder, o.top, InferenceOptions(o.batch, o.device, progress))
+    rows = [(s.image, s.label, f"{s.confidence:.3f}", f"{s.score:.3f}") for s in found.suggestions[:SHOWN]]
+    if rows:
+        heads = ("image", "given label", "doubt", "score out of fold")
+        out.print(table("The most doubtful labels", heads, rows))
+    note(f"{counted(len(found.suggestions), 'given label')}, the most doubtful first; written to {found.folder}/")
+    note(f"next: {command('review', found.folder)} (reject what the image does not show)")

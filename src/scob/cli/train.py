@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scob.cli.console import command, counted, duration, err, escape, note, out, prints, table
-from scob.cli.options import Device, with_options
+from scob.cli.options import Device, Separator, with_options
 from scob.errors import UserError
 from scob.files import free_path, named
 from scob.launch import launch
@@ -36,11 +36,13 @@ class TrainOptions:
         typer.Argument(help="A settings file, or a built-in one by name (e.g. demo), then key=value settings."),
     ] = None
     images: Annotated[
-        Path | None, typer.Option(help="Folder with one folder of images per class, or a label table (CSV).")
+        Path | None,
+        typer.Option(help="Folder with one folder of images per class, a label table (CSV), or COCO, YOLO and others."),
     ] = None
     val: Annotated[
         Path | None, typer.Option(help="Table with complete labels, used only to report results; needs --images.")
     ] = None
+    separator: Separator = ""
     backbone: Annotated[
         str, typer.Option(help="Hub name, folder, torchvision .pth file, or one that comes with Scob: photographs.")
     ] = ""
@@ -82,7 +84,7 @@ def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
     from scob.training.train import train as run
     from scob.training.unfinished import ending_after, epochs_asked
 
-    o, words = options, options.settings or []
+    o, words = options, words_of(options)
     prepared: Prepared | None = None
     until: int | None = None
     if o.methods_folder is not None:
@@ -139,7 +141,7 @@ def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]"
     from scob.training.run_time import estimate_seconds
 
     assert o.images is not None
-    words, source = o.settings or [], named(o.images)
+    words, source = words_of(o), named(o.images)
     folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
     if launch().count == 1:  # before anything is written into it; with several processes only the first one checks
         RunFolder(folder).check_free()
@@ -148,6 +150,7 @@ def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]"
         backbone, reason = choose_backbone(choose_device(o.device or "auto"))
         if reason and prints():
             note(reason)
+    show_layouts(o, words)
     prepared = prepare(
         o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words, estimate=False,
         listen=live,
@@ -177,11 +180,32 @@ def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
     return config, folder
 
 
+def words_of(options: TrainOptions) -> list[str]:
+    """The settings on the command line, those that have an option of their own among them."""
+    return [*(options.settings or []), *([f"data.separator={options.separator}"] if options.separator else [])]
+
+
+def show_layouts(options: TrainOptions, words: list[str]) -> None:
+    """Say what the images and labels are taken for, before any image is read."""
+    from scob.config import parse_overrides
+    from scob.data.readers import taken_as
+    from scob.data.split import ReadOptions
+
+    asked = parse_overrides(words).get("data", {})
+    reading = ReadOptions(separator=str(asked.get("separator", "auto")))
+    for source, what in ((options.images, "taken as"), (options.val, "--val taken as")):
+        if source is not None and source.exists() and prints():
+            format = str(asked.get("format", "auto")) if source == options.images else "auto"
+            note(f"{what}: {taken_as(str(source), reading, format)}")
+
+
 def check_combination(options: TrainOptions, single_process: bool) -> None:
     """Refuse options that would be ignored or that contradict each other."""
     o = options
     if o.val is not None and o.images is None:
         raise UserError("--val needs --images; a settings file names its reported split with data.evaluate")
+    if o.separator and o.images is None:
+        raise UserError("--separator needs --images; a settings file names it with data.separator")
     if (o.extend or o.finish) and o.resume is None:
         raise UserError(f"{'--extend' if o.extend else '--finish'} needs --resume RUN")
     if o.extend and o.finish:

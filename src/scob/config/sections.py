@@ -49,7 +49,7 @@ class DataSettings(Section):
     """Where the images are and how they are read."""
 
     source: str = setting("scenes", "a folder, a label table, or 'scenes' for the embedded drawings", None)
-    format: str = setting("auto", "reader: auto|voc|coco|cub|table|folder|scenes", None)
+    format: str = setting("auto", "reader: auto, or one by name (scob data describe --help lists them)", None)
     train: str = setting(
         "train", "the split to train on; 'train' also means 'train2014' if that is the only one", "train"
     )
@@ -65,6 +65,10 @@ class DataSettings(Section):
     )
     cache: str = setting("", "folder for the packed image cache; empty: no cache", None, changes_result=False)
     workers: int = setting(2, "number of processes that decode images", None, changes_result=False, ge=0, le=256)
+    separator: str = setting(
+        "auto", "what separates labels in a table's cell: | ; , space, none (a cell is one label), or auto",
+        None, before="none",
+    )  # fmt: skip
     skip_bad: bool = setting(False, "skip images that cannot be read instead of stopping", None)
     limit: int = setting(
         0, "train on N images only, drawn by labels.seed as the labels are: the same for every method; 0: all",
@@ -82,6 +86,11 @@ class LabelSettings(Section):
     )
     fraction: float = setting(0.1, "share of the labels to keep with labels.kind=partial", 0.1, gt=0, le=1)
     seed: int = setting(0, "seed of the label draw", None)
+    bias: Literal["uniform", "size", "location", "common"] = setting(
+        "uniform",
+        "which positive labels.kind=single prefers: none; large or central objects (by their boxes); common classes",
+        "uniform",
+    )
     file: str = setting("", "a saved label file to use instead of a new draw", None)
     k: float = setting(
         0.0,

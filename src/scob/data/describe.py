@@ -1,7 +1,7 @@
 """A source at a glance: counts, label statistics, what to know before training, and a grid of pictures."""
 
 import io
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def check(
     progress: Progress | None = None,
 ) -> tuple[int, list[str]]:
     """Read every row and decode every image: how many images are good, and what is wrong with each of the rest."""
-    lenient = ReadOptions(options.difficult, options.classes, True, options.seed)
+    lenient = replace(options, skip_bad=True)
     read = read_split(source, split, lenient, format)
     broken = broken_images(read, workers, progress)
     return len(read) - len(broken), [*read.skipped, *(broken[row] for row in sorted(broken))]

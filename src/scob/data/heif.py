@@ -6,10 +6,11 @@ from typing import IO
 from PIL import Image, UnidentifiedImageError
 
 from scob.errors import UserError
+from scob.installation import install_line
 
 SUFFIXES = frozenset((".heic", ".heif", ".hif"))
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
-NEEDED = "this is a HEIC photograph, and reading those needs pillow-heif: pip install 'scob[heic]'"
+NEEDED = "this is a HEIC photograph, and reading those needs pillow-heif"
 
 
 def is_heif(head: bytes) -> bool:
@@ -37,6 +38,6 @@ def open_image(file: IO[bytes], name: str) -> Image.Image:
         if not is_heif(file.read(12)):
             raise
         if not register():
-            raise UserError(f"{name}: {NEEDED}") from None
+            raise UserError(f"{name}: {NEEDED}: {install_line('heic')}") from None
         file.seek(0)
         return Image.open(file)

@@ -154,10 +154,12 @@ class ReadOptions:
     """How to read a source. `difficult`: what VOC's difficult objects count as (negative, positive or ignore).
 
     `progress` hears how many images have been decoded where each one is (`skip_bad`).
+    `separator`: what separates several labels in a table's cell; 'auto' finds it, 'none': a cell is one label.
     """
 
     difficult: str = "negative"
     classes: tuple[str, ...] | None = None
     skip_bad: bool = False
     seed: int = 0
+    separator: str = "auto"
     progress: Progress | None = None

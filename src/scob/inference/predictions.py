@@ -82,7 +82,8 @@ def decide(
 class PredictionFile:
     """A predictions file, which gets its final name only when complete; stdout if there is no path.
 
-    csv: one row per image; labels and scores joined by ';' (a ';' in a name is written '\\;').
+    One schema in all formats: image, labels, scores (of these labels), error, and, if asked for, score:NAME of every
+    class. In csv, labels and scores are joined by ';' (a ';' in a name is written '\\;').
     """
 
     def __init__(self, path: Path | None, format: str, classes: Sequence[str], include_scores: bool = False) -> None:
@@ -172,13 +173,14 @@ class PredictionFile:
         return csv_text([cells])
 
     def _tree(self, p: Prediction) -> dict[str, Any]:
-        named = [{"label": n, "score": round(s, 6)} for n, s in zip(p.labels, p.scores, strict=True)]
-        tree: dict[str, Any] = {"image": p.image, "labels": named}
-        if self.columns and p.every is not None:
-            tree["scores"] = {n: round(float(s), 6) for n, s in zip(self.classes, p.every, strict=True)}
-        if p.error:
-            tree["error"] = p.error
-        return tree
+        tree: dict[str, Any] = {
+            "image": p.image,
+            "labels": list(p.labels),
+            "scores": [round(s, 6) for s in p.scores],
+            "error": p.error or None,
+        }
+        every = [None] * len(self.columns) if p.every is None else [round(float(s), 6) for s in p.every]
+        return tree | (dict(zip(self.columns, every, strict=True)) if self.columns else {})
 
     def _write_group(self) -> None:
         try:

@@ -53,8 +53,8 @@ class Decision:
 class DecisionLog:
     """The decisions of one folder. Several threads may share a log, and several servers a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path, self._lock_file = folder / DECISIONS, folder / LOCK
+    def __init__(self, folder: Path, name: str = DECISIONS) -> None:
+        self.path, self._lock_file = folder / name, folder / LOCK
         self.lines: list[Decision] = []
         self.latest: dict[Pair, Decision] = {}
         self._offset = self._row = self._inode = 0

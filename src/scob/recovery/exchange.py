@@ -2,14 +2,10 @@
 
 import io
 import json
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 from PIL import Image
@@ -19,11 +15,11 @@ from scob.files import csv_text, write_atomically
 from scob.inference.regions import rle
 from scob.labels import PRESENT
 from scob.recovery.images import ScoredImages
+from scob.recovery.label_studio_tasks import as_label_studio, label_studio_config, label_studio_steps
 from scob.recovery.suggestion import Suggestion
 
 Files = Mapping[str, str]  # the file of each image
 Sizes = Mapping[str, tuple[int, int]]  # the height and width of each image
-NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FORMATS = ("csv", "coco", "labelstudio", "fiftyone", "cleanlab")
 
 
@@ -145,69 +141,40 @@ def _box_and_area(mask: Mapping[str, Any]) -> tuple[list[float], int]:
     return [float(side) for side in coco.toBbox(encoded)], int(coco.area(encoded))
 
 
-def as_label_studio(suggestions: Sequence[Suggestion], files: Files, sizes: Sizes) -> list[dict[str, Any]]:
-    """One task per image, with a prediction of classes and boxes; images are served from local storage."""
-    tasks: dict[str, dict[str, Any]] = {}
-    for s in suggestions:
-        path = files.get(s.image, s.image)
-        task = tasks.setdefault(s.image, {
-            "data": {"image": f"/data/local-files/?d={quote(os.fsencode(path.lstrip('/')))}", "name": s.image},
-            "predictions": [{"model_version": "scob", "score": s.confidence, "result": []}],
-        })  # fmt: skip
-        result = task["predictions"][0]["result"]
-        height, width = sizes[s.image]
-        common = {
-            "to_name": "image",
-            "score": round(s.confidence, 6),
-            "original_width": width,
-            "original_height": height,
-        }
-        choices = next((r for r in result if r["type"] == "choices"), None)
-        if choices is None:
-            choices = {"from_name": "present", "to_name": "image", "type": "choices", "value": {"choices": []}}
-            result.append(choices)
-        choices["value"]["choices"].append(s.label)
-        for box in s.boxes or ():
-            x0, y0, x1, y1 = (100 * side for side in box)
-            value = {"x": x0, "y": y0, "width": x1 - x0, "height": y1 - y0, "rotation": 0, "rectanglelabels": [s.label]}
-            result.append({**common, "from_name": "where", "type": "rectanglelabels", "value": value})
-    return list(tasks.values())
-
-
-def label_studio_config(classes: Sequence[str]) -> str:
-    """The labelling interface for these tasks."""
-    names = [quoteattr(xml_text(name)) for name in classes]
-    labels = "".join(f"    <Label value={name}/>\n" for name in names)
-    choices = "".join(f"    <Choice value={name}/>\n" for name in names)
-    return (
-        '<View>\n  <Image name="image" value="$image"/>\n'
-        f'  <Choices name="present" toName="image" choice="multiple">\n{choices}  </Choices>\n'
-        f'  <RectangleLabels name="where" toName="image">\n{labels}  </RectangleLabels>\n</View>\n'
-    )
-
-
-def xml_text(text: str) -> str:
-    """The text with U+FFFD for every character that XML 1.0 does not allow."""
-    return NOT_XML.sub("\ufffd", text)
-
-
 def as_fiftyone(
     suggestions: Sequence[Suggestion], files: Files, classes: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """labels.json and data.json of a FiftyOneImageDetectionDataset; boxes are x, y, width, height in fractions.
 
+    Images are numbered: FiftyOne cuts the suffix off the keys of data.json, so that file names would not be found.
     A detection for each part of a suggestion's mask; the whole image where there is no clear place.
     """
     column_of = {name: number for number, name in enumerate(classes)}
-    labels: dict[str, list[dict[str, Any]]] = {}
+    key_of = {image: f"{number:07d}" for number, image in enumerate(dict.fromkeys(s.image for s in suggestions))}
+    labels: dict[str, list[dict[str, Any]]] = {key: [] for key in key_of.values()}
     for s in suggestions:
-        attributes = {"score": s.score, "estimate": s.estimate, "image": s.image}
+        attributes = {"score": s.score, "estimate": s.estimate, "image": s.image, "observed": list(s.observed)}
         for x0, y0, x1, y1 in s.boxes or ((0.0, 0.0, 1.0, 1.0),):
-            labels.setdefault(s.image, []).append({
+            labels[key_of[s.image]].append({
                 "label": column_of[s.label], "bounding_box": [x0, y0, x1 - x0, y1 - y0],
                 "confidence": round(s.confidence, 6), "attributes": attributes,
             })  # fmt: skip
-    return {"classes": list(classes), "labels": labels}, {image: files.get(image, image) for image in labels}
+    return {"classes": list(classes), "labels": labels}, {key: files.get(image, image) for image, key in key_of.items()}
+
+
+def how_to_load(folder: Path, formats: Sequence[str], files: Files) -> list[str]:
+    """What to do with the files of each format, and what to know about them."""
+    lines: list[str] = []
+    if "labelstudio" in formats:
+        lines += label_studio_steps(folder / "labelstudio", files)
+    if "fiftyone" in formats:
+        lines.append(
+            "FiftyOne: fiftyone.Dataset.from_dir(dataset_type=fiftyone.types.FiftyOneImageDetectionDataset, "
+            f"dataset_dir={str(folder / 'fiftyone')!r}, data_path='data.json')"
+        )
+    if "cleanlab" in formats:
+        lines.append("cleanlab knows no unknown labels: in labels.json, a class that nobody named counts as absent")
+    return lines
 
 
 def as_cleanlab(suggestions: Sequence[Suggestion], images: ScoredImages) -> dict[str, bytes | str]:

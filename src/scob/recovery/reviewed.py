@@ -2,19 +2,18 @@
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from scob.data.readers.table_rows import csv_rows, state_of
-from scob.data.readers.text_lists import read_text
 from scob.errors import UserError, nearest
 from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.recovery.answers import read_given
 from scob.recovery.decisions import HEADER
-from scob.recovery.suggestion import RECOVERED, SUGGESTIONS, Pair, read_queue
+from scob.recovery.suggestion import DOUBTFUL, RECOVERED, SUGGESTIONS, Pair, read_queue
 from scob.training.run_folder import RunFolder
 
 REVIEWED_LABELS = "labels-reviewed.safetensors"
@@ -35,7 +34,7 @@ class Imported:
 
 
 def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) -> Imported:
-    """`scob recover RUN --import reviewed.csv`: apply a reviewer's +1 and -1 to the run's labels.
+    """`scob recover RUN --import reviewed.csv` (or an export of Label Studio): apply +1 and -1 to the run's labels.
 
     The next training takes the file (RUN/labels-reviewed.safetensors) with `labels.file=`. `run` may also be a folder
     of suggestions; if those are for images the run was not trained on, see `import_for_new_images`.
@@ -43,13 +42,14 @@ def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) ->
     folder = RunFolder(Path(run))
     if (folder.path / SUGGESTIONS).is_file() and not folder.labels_file.exists():
         above = run_above(folder.path)
-        if above is None or folder.path.resolve().name != RECOVERED:
+        if above is None or folder.path.resolve().name not in (RECOVERED, DOUBTFUL):
             return import_for_new_images(folder.path, reviewed, out)
         folder = RunFolder(above)
     labels = folder.labels()
     rows = {name: row for row, name in enumerate(labels.images)}
     columns = {name: c for c, name in enumerate(labels.classes)}
-    decided = checked_decisions(reviewed, rows, columns, f"in the run {folder.path}")
+    asked = asked_about(folder.path / RECOVERED)
+    decided = checked_decisions(reviewed, rows, columns, f"in the run {folder.path}", asked=asked)
     values, changed = labels.values.copy(), 0
     for (image, label), state in decided.items():
         entry = rows[image], columns[label]
@@ -70,7 +70,9 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     queue, run = read_queue(folder), run_above(folder)
     classes, states, source = own_labels(RunFolder(run)) if run is not None else ((), {}, None)
     classes = classes or queue.classes
-    decided = checked_decisions(reviewed, queue.files, classes, f"among the suggestions of {folder}", paths=True)
+    decided = checked_decisions(
+        reviewed, queue.files, classes, f"among the suggestions of {folder}", True, asked_about(folder)
+    )
     changed = 0
     for (image, label), state in decided.items():
         labels = states.setdefault(os.path.realpath(queue.files.get(image, image)), {})
@@ -89,6 +91,14 @@ def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None)
     content = csv_text([HEADER, *rows]).encode()
     write_atomically(path, content)
     return _imported(path, run, decided, changed, hashlib.sha256(content).hexdigest(), table=True)
+
+
+def asked_about(folder: Path) -> dict[str, list[str]]:
+    """The labels that a folder's suggestions ask about, by image; none if there are no suggestions."""
+    labels: dict[str, list[str]] = {}
+    for suggestion in read_queue(folder).suggestions if (folder / SUGGESTIONS).is_file() else ():
+        labels.setdefault(suggestion.image, []).append(suggestion.label)
+    return labels
 
 
 def run_above(folder: Path) -> Path | None:
@@ -140,15 +150,21 @@ def _imported(
 
 
 def checked_decisions(
-    reviewed: Path, images: Collection[str], classes: Collection[str], where_else: str, paths: bool = False
+    reviewed: Path,
+    images: Collection[str],
+    classes: Collection[str],
+    where_else: str,
+    paths: bool = False,
+    asked: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[Pair, int]:
-    """The state of each (image, class) in a reviewed.csv, checked against the known images and classes.
+    """The state of each (image, class) in a file of answers, checked against the known images and classes.
 
-    With `paths` an image may also be any file: an earlier decision may be about an image that is no longer suggested.
+    `asked` has the labels that were suggested for each image. With `paths` an image may also be any file:
+    an earlier decision may be about an image that is no longer suggested.
     """
     decided: dict[Pair, int] = {}
-    for number, image, label, state in read_reviewed(reviewed):
-        where = f"{reviewed} row {number}"
+    for answer in read_given(reviewed, images, asked or {}):
+        where, image, label, state = answer.where, answer.image, answer.label, answer.state
         if image not in images and not (paths and Path(image).is_file()):
             raise UserError(f"{where}: the image {image!r} is not {where_else}.{nearest(image, images)}")
         if label not in classes:
@@ -157,23 +173,4 @@ def checked_decisions(
             raise UserError(f"{where}: {image!r} has {label!r} both confirmed and rejected; remove one of the two rows")
     if not decided:
         raise UserError(f"{reviewed} contains no decision: review some suggestions first, with scob review")
-    return decided
-
-
-def read_reviewed(path: Path) -> list[tuple[int, str, str, int]]:
-    """(row number, image, label, state) of a reviewed.csv. Names are kept verbatim, spaces included."""
-    rows = csv_rows(read_text(path, exact=True), str(path))
-    _, header = next(rows, (1, []))
-    if [cell.strip().lower() for cell in header[:3]] != list(HEADER):
-        raise UserError(f"{path}: its first line must be image,label,state, as scob review writes it")
-    decided: list[tuple[int, str, str, int]] = []
-    for number, cells in rows:
-        if not any(cells):
-            continue
-        if len(cells) < 3:
-            raise UserError(f"{path} row {number}: it has {len(cells)} cells, not image,label,state")
-        state = state_of(cells[2])
-        if state not in (PRESENT, ABSENT):
-            raise UserError(f"{path} row {number}: {cells[2]!r} is not a state; write +1 (confirmed) or -1 (rejected)")
-        decided.append((number, cells[0], cells[1], state))
     return decided

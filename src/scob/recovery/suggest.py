@@ -1,7 +1,7 @@
 """Missing labels, ranked by confidence, each with its evidence: mask, box, nearest instances."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class Recovered:
     unknown: int
     skipped: int = 0
     written: tuple[Path, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)  # the file of each image
 
 
 def confidence_of(scores: Floats, estimates: Floats | None) -> Floats:
@@ -217,4 +218,4 @@ def recover(
     written = write_queue(folder, suggestions, image_files, scob.classes)
     written += write_formats(folder, wanted, suggestions, scored, image_files)
     unknown = int((scored.observed.values == UNKNOWN).sum())
-    return Recovered(folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written))
+    return Recovered(folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written), image_files)

@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scob.inference.regions import Box
 
 RECOVERED, RECOVERED_IMAGES = "recovered", "recovered-images"  # folders in a run: its own images, and new ones
+DOUBTFUL = "doubtful"  # given labels that look wrong
 SUGGESTIONS, IMAGES = "suggestions.jsonl", "images.json"
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
@@ -106,6 +107,13 @@ class Queue:
     files: Mapping[str, Path]
     fingerprint: str
     classes: tuple[str, ...] = ()
+
+    def reordered(self, suggestions: Sequence[Suggestion], mode: str) -> "Queue":
+        """Some of the suggestions in another order; `mode` names it, and '' is the order of the file."""
+        if not mode:
+            return self
+        fingerprint = hashlib.sha256(f"{self.fingerprint} {mode}".encode()).hexdigest()[:16]
+        return replace(self, suggestions=tuple(suggestions), fingerprint=fingerprint)
 
     def file(self, index: int) -> Path | None:
         """The file of image number `index`; None if it has none."""

@@ -15,7 +15,8 @@ from scob.algorithm.ipt import fitting_capacity
 from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.data.find_images import images_below
 from scob.data.images import cause, rows_word
-from scob.data.readers import infer_format, read_split
+from scob.data.readers import SplitError, hugging_face, infer_format, read_split
+from scob.data.readers.table_rows import SUFFIXES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
@@ -24,7 +25,15 @@ from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
 from scob.training.continuation import settings_of_model
 from scob.training.events import Listener, progress_of, silent
-from scob.training.run_data import Data, ReadImages, arrange, expected_positives, listed_images, read_images
+from scob.training.run_data import (
+    Data,
+    ReadImages,
+    arrange,
+    expected_positives,
+    listed_images,
+    read_images,
+    reading_options,
+)
 from scob.training.run_splits import default_reported, how_measured
 from scob.training.run_time import estimate_seconds
 
@@ -76,8 +85,8 @@ def prepare(
     if out is not None and Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
         raise UserError(f"the run folder {out} would be among the images of {source}: give another one with --out")
     other_files = check_source(Path(source))
-    if val is not None and not Path(val).is_file():
-        raise UserError(f"--val {val} must be a table (CSV) that lists every class of its images: image,label")
+    if val is not None and not Path(val).exists():
+        raise UserError(f"there is nothing at --val {val}: give a table (CSV) that lists every class of its images")
     torch_device = choose_device(device)
     asked = parse_overrides(overrides)
     if not backbone and init is None and "backbone" not in asked.get("model", {}):
@@ -86,7 +95,7 @@ def prepare(
         "data": {
             "source": str(source),
             "skip_bad": True,
-            "evaluate": str(val) if val is not None else default_reported(str(source)),
+            "evaluate": elsewhere(val) if val is not None else default_reported(str(source)),
         },
         "labels": {"kind": "given"},
         "model": {"backbone": backbone} if backbone else {},
@@ -97,8 +106,11 @@ def prepare(
     first = resolve(merge(given, asked), "on the command line")
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
     if val is not None:
-        check_validation_classes(val, source, listed_images(first).labels.classes)
-    images = read_images(first, progress=progress_of("reading images", listen))
+        check_validation_classes(val, source, listed_images(first).labels.classes, reading_options(first))
+    try:
+        images = read_images(first, progress=progress_of("reading images", listen))
+    except SplitError as error:
+        raise UserError(f"--val {error}") if val is not None and str(val) in str(error) else error from None
     check_classes(images, source)
     settled = merge(given, asked)["model"]
     fitted = settings_from_data(images, first, torch_device, body.channels, settled)
@@ -125,16 +137,17 @@ def check_source(source: Path) -> int:
     if not source.exists():
         raise UserError(f"there is nothing at {source}: give a folder with one folder of images per class, or a CSV")
     images, others = images_below(source, empty=True)
-    tables = [path for path in source.iterdir() if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson")]
-    if not images:
+    tables = [path for path in source.iterdir() if path.suffix.lower() in (*SUFFIXES, ".npy")]
+    if not images and not hugging_face.recognises(source):
         beside = f" (it has {others} files of other kinds)" if others else ""
         raise UserError(f"the folder {source} contains no images{beside}")
-    if not tables and all(Path(image).parent == source for image in images):
+    if images and not tables and all(Path(image).parent == source for image in images):
         raise UserError(
             f"{source} contains {len(images)} images but no folder per class: sort them into folders named after what "
             "they show, or list them in a CSV with the columns image,label"
         )
-    return others - (len(tables) if infer_format(str(source)) == "table" else 0)
+    kind = infer_format(str(source))
+    return others - len(tables) if kind == "table" else others if kind == "folder" else 0
 
 
 def check_classes(images: ReadImages, source: str | Path) -> None:
@@ -149,9 +162,17 @@ def check_classes(images: ReadImages, source: str | Path) -> None:
         )
 
 
-def check_validation_classes(val: str | Path, source: str | Path, classes: tuple[str, ...]) -> None:
+def elsewhere(val: str | Path) -> str:
+    """The path of data to report on as a setting, where a bare name such as 'val' would be a split."""
+    path = str(val)
+    return os.path.join(".", path) if Path(path).is_dir() and os.sep not in path else path  # noqa: PTH118
+
+
+def check_validation_classes(
+    val: str | Path, source: str | Path, classes: tuple[str, ...], options: ReadOptions = ReadOptions()
+) -> None:
     """Refuse a validation table with classes that no training image has: results could not be reported for them."""
-    named = read_split(str(val), None, ReadOptions()).labels.classes
+    named = read_split(str(val), None, replace(options, skip_bad=True)).labels.classes
     if unknown := sorted(set(named) - set(classes)):
         names, them = ", ".join(map(repr, unknown)), "it" if len(unknown) == 1 else "them"
         raise UserError(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from scob import methods
 from scob.config import Config
+from scob.data.label_bias import label_odds
 from scob.data.progress import Progress
 from scob.data.readers import check_measurable, open_split, read_split
 from scob.data.split import ReadOptions, Split
@@ -44,8 +45,11 @@ class ReadImages:
     unused: tuple[str, ...] = ()  # the other splits of the source
 
 
-def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
-    """The observed labels: drawn anew, or taken from `stored`, the labels of `labels.file`."""
+def observe(full: Labels, config: Config, stored: Labels | None, split: Split | None = None) -> Labels:
+    """The observed labels: drawn anew, or taken from `stored`, the labels of `labels.file`.
+
+    `split` is what the labels belong to: an uneven draw (`labels.bias`) looks at its boxes.
+    """
     s = config.labels
     if stored is not None:
         if stored.classes != full.classes:
@@ -58,6 +62,9 @@ def observe(full: Labels, config: Config, stored: Labels | None) -> Labels:
                 "skip images that it does not list with data.skip_bad=true"
             )
         return stored.select([row_of[name] for name in full.images])
+    if s.kind == "single" and s.bias != "uniform" and split is not None:
+        drawn = full.single_positive(s.seed, label_odds(split, s.bias))
+        return Labels(drawn.classes, drawn.images, drawn.values, f"{drawn.origin}, by {s.bias}")
     if s.kind == "single":
         return full.single_positive(s.seed)
     if s.kind == "partial":
@@ -115,7 +122,7 @@ def without_latecomers(split: Split, stored: Labels, file: str) -> Split:
 
 def reading_options(config: Config) -> ReadOptions:
     """How the source is read."""
-    return ReadOptions(difficult=config.data.difficult, skip_bad=config.data.skip_bad)
+    return ReadOptions(difficult=config.data.difficult, skip_bad=config.data.skip_bad, separator=config.data.separator)
 
 
 def listed_images(config: Config) -> Split:
@@ -143,7 +150,7 @@ def read_images(
             limited_rows(split.labels, d.limit, config.labels.seed, stored if began_with is None else began_with)
         )
     evaluate = open_reported(config, splits, replace(options, classes=split.labels.classes))
-    return ReadImages(split, observe(split.labels, config, stored), evaluate, splits.unused)
+    return ReadImages(split, observe(split.labels, config, stored, split), evaluate, splits.unused)
 
 
 def arrange(images: ReadImages, config: Config) -> Data:

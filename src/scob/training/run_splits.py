@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scob.config import Config
-from scob.data.readers import SplitError, find_split, infer_format, match_split, open_complete, splits_of
+from scob.data.readers import OWN_IMAGES, SplitError, find_split, infer_format, match_split, open_complete, splits_of
+from scob.data.readers.folder import SPLIT_NAMES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 
@@ -12,12 +13,11 @@ NOTHING = ("", "none")
 HELD_OUT = "held-out"  # no split of the source: a part of its training images, which no run trains on
 DEFAULT = "val"
 WAY_OUT = "data.evaluate=SPLIT chooses the one to report on, data.evaluate=none reports nothing"
-WITHOUT_SPLITS = ("table", "folder")  # a user's own images, which need not be split; benchmarks are
 
 
 @dataclass(frozen=True)
 class RunSplits:
-    """The splits of a run: the one to learn from, the one or the table to report on, and those that it does not use."""
+    """The splits of a run: the one to learn from, the one or the other source to report on, and those not used."""
 
     train: str
     reported: str | None
@@ -32,9 +32,11 @@ def run_splits(config: Config) -> RunSplits:
     names = splits_of(d.source, kind)
     train = _find(d.source, kind, d.train, names, "data.train=SPLIT chooses the one to train on")
     reported, table = (None if d.evaluate == HELD_OUT else match_split(d.evaluate, names)), None
-    unsplit = d.evaluate == DEFAULT and len(names) == 1 and kind in WITHOUT_SPLITS
-    if reported is None and Path(d.evaluate).is_file():
-        table = Path(d.evaluate)
+    unsplit = d.evaluate == DEFAULT and len(names) == 1 and kind in OWN_IMAGES
+    elsewhere = Path(d.evaluate)
+    is_source = elsewhere.is_file() or (elsewhere.is_dir() and d.evaluate not in (*SPLIT_NAMES, ""))
+    if reported is None and is_source and d.evaluate != HELD_OUT:
+        table = elsewhere
     elif reported is None and d.evaluate not in (*NOTHING, HELD_OUT) and not unsplit:
         reported = _find(d.source, kind, d.evaluate, names, WAY_OUT)
     if reported == train:
@@ -68,6 +70,8 @@ def open_reported(config: Config, splits: RunSplits, options: ReadOptions) -> Sp
 
 def default_reported(source: str) -> str:
     """The split of somebody's own images to report on if none was named: 'val', else 'test', else '' (none)."""
+    if infer_format(source) == "folder":  # nothing can be measured on one folder per class
+        return ""
     names = splits_of(source)
     splits = (match_split(name, names) for name in ("val", "test"))
     return next((name for name in splits if name is not None and name != names[0]), "")

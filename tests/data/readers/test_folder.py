@@ -57,3 +57,16 @@ def test_a_folder_not_in_the_class_list(tmp_path: Path, paint: Painter) -> None:
     paint(tmp_path / "cat" / "1.png")
     with pytest.raises(UserError, match="'cat' is not in the list of 1 classes"):
         open_split(str(tmp_path), None, ReadOptions(classes=("dog",)))
+
+
+@pytest.mark.parametrize("names", [("images", "labels"), ("train", "val"), ("images",), ("train",)])
+def test_folders_of_other_layouts_are_not_classes(
+    tmp_path: Path, paint: Callable[..., Path], names: tuple[str]
+) -> None:
+    for name in names:
+        paint(tmp_path / name / "a.png")
+    with pytest.raises(UserError, match=f"its folders {' and '.join(sorted(names))} are not classes"):
+        infer_format(str(tmp_path))
+    for name in ("cat", "dog"):
+        paint(tmp_path / name / "a.png")
+    assert infer_format(str(tmp_path)) == "folder"  # 'train' may also be a class, beside others

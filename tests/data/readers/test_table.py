@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scob.data.describe import describe
-from scob.data.readers import infer_format, open_split, splits_of
+from scob.data.readers import infer_format, open_split, splits_of, taken_as
 from scob.data.readers.table import read, splits
 from scob.data.split import ReadOptions
 from scob.errors import UserError
@@ -238,3 +238,61 @@ def test_a_table_without_a_usable_row_says_why(tmp_path: Path, name: str, conten
         read(tmp_path / name, None, ReadOptions())
     with pytest.raises(UserError, match=reason):
         describe(str(tmp_path / name), format="table")
+
+
+def test_a_tag_table_as_kaggle_writes_it(tmp_path: Path, paint: Painter) -> None:
+    for number in range(3):
+        paint(tmp_path / "train-jpg" / f"train_{number}.jpg", seed=number)
+    text = "image_name,tags\ntrain_0,haze primary\ntrain_1,agriculture clear primary\ntrain_2,clear haze\n"
+    source = table(tmp_path, text, "train_v2.csv")
+    split = open_split(source, None)
+    assert split.labels.classes == ("agriculture", "clear", "haze", "primary")
+    assert split.labels.images == tuple(f"train-jpg/train_{number}.jpg" for number in range(3))
+    np.testing.assert_array_equal(split.labels.values, [[0, 0, 1, 1], [1, 1, 0, 1], [0, 1, 1, 0]])
+    assert open_split(source, None, ReadOptions(separator="none")).labels.classes[0] == "agriculture clear primary"
+    assert "separated by 'space'" in taken_as(source)
+    assert infer_format(str(tmp_path)) == "table"  # the folder of images is not a class
+
+
+def test_one_hot_with_true_and_false(root: Path) -> None:
+    source = table(root, "filename,cat,dog\na.png,True,False\nb.png,false,TRUE\n")
+    np.testing.assert_array_equal(open_split(source, None).labels.values, [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("name", ["metadata.csv", "metadata.jsonl"])
+def test_image_folder_metadata(tmp_path: Path, paint: Painter, name: str) -> None:
+    rows = [("a.png", "cat"), ("b.png", "dog")]
+    for part in ("train", "test"):
+        for image, _ in rows:
+            paint(tmp_path / part / image)
+        lines = [json.dumps({"file_name": image, "label": label}) for image, label in rows]
+        text = "file_name,label\na.png,cat\nb.png,dog\n" if name.endswith("csv") else "\n".join(lines)
+        (tmp_path / part / name).write_text(text)
+    source = str(tmp_path)
+    assert infer_format(source) == "table"
+    assert splits_of(source) == ("train", "test")
+    split = open_split(source, "test")
+    assert split.labels.images == ("test/a.png", "test/b.png")
+    assert split.labels.classes == ("cat", "dog")
+    assert infer_format(str(tmp_path / "train")) == "table"
+
+
+def test_our_suggestions_are_a_table(tmp_path: Path, paint: Painter) -> None:
+    paint(tmp_path / "photos" / "a.png")
+    folder = tmp_path / "recovered"
+    folder.mkdir()
+    line = {"image": "id-1", "class": "cup", "score": 0.9, "confidence": 0.9, "observed": ["cat"]}
+    (folder / "suggestions.jsonl").write_text(json.dumps(line) + "\n")
+    (folder / "images.json").write_text(json.dumps({"root": str(tmp_path / "photos"), "files": {"id-1": "a.png"}}))
+    for source in (folder, folder / "suggestions.jsonl"):
+        labels = open_split(str(source), None).labels
+        assert (labels.images, labels.classes, labels.values.tolist()) == (("a.png",), ("cat", "cup"), [[1, 1]])
+
+
+def test_a_csv_beside_class_folders_is_a_table_only_if_it_says_image(tmp_path: Path, paint: Painter) -> None:
+    for name in ("cat/a.png", "dog/b.png"):
+        paint(tmp_path / name)
+    (tmp_path / "notes.csv").write_text("path,label\ncat/a.png,cat\n")
+    assert infer_format(str(tmp_path)) == "folder"
+    (tmp_path / "notes.csv").write_text("image,label\ncat/a.png,cat\n")
+    assert infer_format(str(tmp_path)) == "table"

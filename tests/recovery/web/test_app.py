@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from scob.recovery import decisions
+from scob.recovery.orders import ReviewMode
 from scob.recovery.web.app import create_app
 from support.review_process import KITE, decision
 
@@ -122,3 +123,18 @@ def test_reviewed_is_downloaded_and_written(run_folder: Path) -> None:
         text = client.get("/reviewed.csv").text
     assert text == f"image,label,state\nmeadow-00.png,ball,+1\nmeadow-01.png,{KITE},-1\n"
     assert (run_folder / "recovered/reviewed.csv").read_text() == text
+
+
+def test_an_audit_counts_answers_to_its_sample(run_folder: Path) -> None:
+    mode = ReviewMode("audit", 4)
+    with TestClient(create_app(run_folder, mode=mode), base_url="http://127.0.0.1:8642") as client:
+        queue = client.get("/api/queue").json()
+        assert len(queue["class"]) == 4 and client.get("/api/audit").json() == []
+        for number, answer in enumerate(("accept", "reject", "accept")):
+            pair = {"image": queue["images"][queue["image"][number]], "class": queue["classes"][queue["class"][number]]}
+            assert client.post("/api/decisions", json={**pair, "decision": answer}).status_code == 200
+        total = client.get("/api/audit").json()[0]
+        assert (total["class"], total["reviewed"], total["right"]) == ("all classes", 3, 2)
+        assert 0 < total["low"] < 2 / 3 < total["high"] < 1
+    with TestClient(create_app(run_folder), base_url="http://127.0.0.1:8642") as client:
+        assert client.get("/api/queue").json()["queue"] != queue["queue"] and client.get("/api/audit").json() == []

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from scob.recovery import decisions
 from scob.recovery.decisions import Decision, DecisionLog
+from scob.recovery.orders import ReviewMode
 from scob.recovery.suggestion import read_queue, recovered_folder
 from scob.recovery.web.desk import Desk
 from support.review_process import decision
@@ -114,7 +115,8 @@ def test_a_label_that_nobody_suggested_can_be_added_and_taken_back(client: TestC
     queue = client.get("/api/queue").json()
     assert "box" in queue["all_classes"] and "box" not in queue["classes"] and queue["added"] == []
     box, added = queue["all_classes"].index("box"), {**decision(), "class": "box"}
-    assert client.post("/api/decisions", json=added).json()["applied"]
+    answer = client.post("/api/decisions", json=added).json()
+    assert answer["applied"] and answer["confidence"] is None
     assert client.get("/api/queue").json()["added"] == [[0, box]]
     assert "meadow-00.png,box,+1" in client.get("/reviewed.csv").text
     news = client.get("/api/changes?since=0").json()
@@ -128,3 +130,24 @@ def test_a_label_that_nobody_suggested_can_be_added_and_taken_back(client: TestC
 def test_the_page_knows_how_to_go_on(client: TestClient, run_folder: Path) -> None:
     command = client.get("/api/queue").json()["command"]
     assert command == f"scob recover {run_folder} --import {run_folder / 'recovered' / 'reviewed.csv'}"
+
+
+def test_blind_review_shows_what_the_model_thinks_after_the_answer(run_folder: Path) -> None:
+    folder = recovered_folder(run_folder)
+    queue = read_queue(folder)
+    desk = Desk(queue, DecisionLog(folder), ReviewMode(blind=True))
+    first = queue.suggestions[0]
+    assert set(desk.overview()["confidence"]) == {None} and desk.overview()["blind"]
+    hidden = desk.details(0)
+    assert (hidden["score"], hidden["mask"], hidden["nearest"], hidden["observed"]) == (None, False, [], [])
+    answer = desk.decide(json.dumps({"image": first.image, "class": first.label, "decision": "accept"}).encode())
+    assert answer["confidence"] == round(first.confidence, 4) == desk.overview()["confidence"][0]
+    assert desk.details(0)["score"] == first.score
+
+
+def test_the_page_keeps_an_order_that_was_asked_for(run_folder: Path) -> None:
+    """On the page, classes take turns by default; not in an audit, where the order is random."""
+    folder = recovered_folder(run_folder)
+    log = DecisionLog(folder)
+    assert Desk(read_queue(folder), log).overview()["order"] == "confident"
+    assert Desk(read_queue(folder), log, ReviewMode("audit")).overview()["order"] == "audit"

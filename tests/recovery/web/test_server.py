@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from scob.errors import UserError
+from scob.inference.web.address import address_of, check_address, is_loopback, open_socket
 from scob.recovery import decisions
-from scob.recovery.web.server import address_of, check_address, is_loopback, open_socket
 from support.review_process import ReviewProcess, decision
 
 TOKEN = "a-long-enough-token"

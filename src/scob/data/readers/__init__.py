@@ -17,11 +17,18 @@ from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 READERS = {
     "scenes": "scob.data.scenes.reader",
     "voc": "scob.data.readers.voc",
+    "nuswide": "scob.data.readers.nus_wide",
+    "matrices": "scob.data.readers.label_matrices",
     "coco": "scob.data.readers.coco",
     "cub": "scob.data.readers.cub",
+    "yolo": "scob.data.readers.yolo",
+    "labelstudio": "scob.data.readers.label_studio",
+    "huggingface": "scob.data.readers.hugging_face",
     "table": "scob.data.readers.table",
     "folder": "scob.data.readers.folder",
 }
+TABLES = ("table", "labelstudio", "huggingface")  # each image with the labels that it has
+OWN_IMAGES = (*TABLES, "folder", "yolo")  # a user's own images, which need not be split; benchmarks are
 
 
 class SplitError(UserError):
@@ -33,6 +40,10 @@ class ReaderModule(Protocol):
 
     def recognises(self, source: Path) -> bool:
         """Whether the files at `source` have this reader's layout."""
+        ...
+
+    def title(self, source: Path, options: ReadOptions) -> str:
+        """What the layout is taken for, in words, and how many classes it has; no image is opened."""
         ...
 
     def splits(self, source: Path) -> tuple[str, ...]:
@@ -71,8 +82,20 @@ def infer_format(source: str) -> str:
             return name
     raise UserError(
         f"{source} is neither VOC, COCO nor CUB, nor a CSV or JSON-lines table, nor a folder with one folder "
-        "of images per class; name its kind with format: " + "|".join(READERS)
+        f"of images per class{_folders_that_are_no_classes(path)}; name its kind with format: " + "|".join(READERS)
     )
+
+
+def _folders_that_are_no_classes(source: Path) -> str:
+    """' (its folders images and labels are not classes)' where that is why nothing was recognised."""
+    names = sorted(path.name for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
+    return f" (its folders {' and '.join(names[:4])} are not classes)" if 0 < len(names) <= 4 else ""
+
+
+def taken_as(source: str, options: ReadOptions = ReadOptions(), format: str = "auto") -> str:
+    """What a source is taken for, such as 'COCO, 80 classes', from its names and labels; no image is opened."""
+    name = infer_format(source) if format == "auto" else format
+    return reader(name).title(Path(source), options)
 
 
 def splits_of(source: str, format: str = "auto") -> tuple[str, ...]:
@@ -110,17 +133,20 @@ def open_complete(source: str, split: str | None, options: ReadOptions = ReadOpt
         raise SplitError(
             f"{source}: no image of the split {opened.name!r} has a known label, so there is nothing to measure"
         )
-    is_table = (infer_format(source) if format == "auto" else format) == "table"
+    kind = infer_format(source) if format == "auto" else format
     if not (labels.values == ABSENT).any():
-        if not is_table:
+        if kind not in TABLES:
+            why = "does not say which classes an image does not show"
+            if kind == "folder":
+                why = "has one folder per class, which cannot tell what else an image shows"
             raise SplitError(
-                f"{source} has one folder per class, which cannot tell what else an image shows, so nothing can be "
-                "measured on it: list every class of each image in a table (image,label)"
+                f"{source} {why}, so nothing can be measured on it: list every class of each image in a table "
+                "(image,label)"
             )
         values = np.where(labels.values == PRESENT, PRESENT, ABSENT).astype(np.int8)
         labels = Labels(labels.classes, labels.images, values, labels.origin)
         opened = replace(opened, labels=labels, unlisted="absent")
-    elif is_table and (labels.values == UNKNOWN).any():
+    elif kind in TABLES and (labels.values == UNKNOWN).any():
         opened = replace(opened, unlisted="unknown")
     check_measurable(opened, source)
     return opened

@@ -1,10 +1,9 @@
-"""COCO 2014 and 2017: annotations/instances_*.json beside one folder of images per split."""
+"""COCO annotations: those of 2014 and 2017, and others wherever `coco_files.py` finds them."""
 
 import contextlib
 import io
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from scob.data.images import MAX_PIXELS, ImageFiles, Root, skip_or_raise
 from scob.data.readers import find_split
+from scob.data.readers.coco_files import CocoFile, coco_files, count_categories, without_umbrella
 from scob.data.readers.text_lists import read_text
 from scob.data.split import ObjectBox, ObjectMasks, ReadOptions, Split
 from scob.errors import UserError
@@ -22,47 +22,42 @@ from scob.labels import ABSENT, PRESENT, Labels
 EXPECTED_POSITIVES = 3.0
 CLASS_COUNT = 80
 MAX_SIDE = 65_535  # pixels, what a JPEG can have
-_NAME = re.compile(r"instances_(.+)\.json$")
 
 
 def recognises(source: Path) -> bool:
-    """Whether there are instances_*.json files here."""
-    return source.is_dir() and bool(_files(source))
+    """Whether there are COCO annotation files here, or this is one."""
+    return bool(coco_files(source))
+
+
+def title(source: Path, options: ReadOptions) -> str:
+    """How many classes the first annotation file lists."""
+    file = next(iter(coco_files(source).values()))
+    return f"COCO, {count_categories(file.path)} classes"
 
 
 def splits(source: Path) -> tuple[str, ...]:
     """'train2014', 'val2014', ..."""
-    names = list(_files(source))
+    names = list(coco_files(source))
     return tuple(sorted(names, key=lambda name: (not name.startswith("train"), name)))
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, images without a label included, or all images for None. A crowd counts as present, as usual."""
-    files = _files(source)
+    files = coco_files(source)
     names = sorted(files) if split is None else [find_split(source, split, splits(source))]
-    root = Root(source)
-    parts = [_read_one(source, name, files[name], root, options) for name in names]
+    parts = [_read_one(name, files[name], options) for name in names]
     if len({part.labels.classes for part in parts}) > 1:
-        raise UserError(f"{source}: {' and '.join(files[n].name for n in names)} list different categories")
+        raise UserError(f"{source}: {' and '.join(files[n].path.name for n in names)} list different categories")
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _files(source: Path) -> dict[str, Path]:
-    """The annotation file of each split."""
-    files: dict[str, Path] = {}
-    for folder in (source, source / "annotations"):
-        for path in sorted(folder.glob("instances_*.json")):
-            match = _NAME.match(path.name)
-            if match:
-                files[match[1]] = path
-    return files
-
-
-def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOptions) -> Split:
-    coco = _load(path)
-    shown = os.path.relpath(path, source)
+def _read_one(name: str, file: CocoFile, options: ReadOptions) -> Split:
+    coco = _load(file.path)
+    shown = os.path.relpath(file.path, file.home)
+    root = Root(file.home)
     try:
         categories = sorted(coco.dataset["categories"], key=lambda c: int(c["id"]))
+        categories = without_umbrella(categories, coco.dataset["annotations"])
         classes = tuple(str(c["name"]) for c in categories)
         column = {int(c["id"]): i for i, c in enumerate(categories)}
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -81,7 +76,7 @@ def _read_one(source: Path, name: str, path: Path, root: Root, options: ReadOpti
             identity, file_name = _entry(entry, where)
             if identity in rows:
                 raise UserError(f"{where}: the id {identity} already belongs to {notes[rows[identity]]}")
-            image = root.inside(_relative(source, name, file_name), where)
+            image = root.inside(file.relative(name, file_name), where)
         except UserError as error:
             skip_or_raise(error, options.skip_bad, skipped)
             if isinstance(entry, dict):
@@ -149,13 +144,6 @@ def _entry(entry: Any, where: str) -> tuple[int, str]:
         return int(entry["id"]), str(entry["file_name"])
     except (KeyError, TypeError, ValueError, OverflowError):
         raise UserError(f"{where}: it has no id or no file_name") from None
-
-
-def _relative(source: Path, name: str, file_name: str) -> str:
-    for folder in (name, f"images/{name}", "images"):
-        if (source / folder).is_dir():
-            return f"{folder}/{file_name}"
-    raise UserError(f"{source} has no folder {name!r} of images; unpack the images of that split there")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ def recognises(source: Path) -> bool:
     return source.is_dir() and home(source) is not None
 
 
+def title(source: Path, options: ReadOptions) -> str:
+    """The attributes of the birds are the classes."""
+    return f"CUB-200-2011, {ATTRIBUTE_COUNT} classes (attributes)"
+
+
 def splits(source: Path) -> tuple[str, ...]:
     """Always train and test."""
     return SPLITS

@@ -1,10 +1,11 @@
 """A folder with one folder of images per class; there may be one folder per split above them."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 
-from scob.data.images import ImageFiles, Root, image_names, skip_or_raise
+from scob.data.images import SUFFIXES, ImageFiles, Root, image_names, skip_or_raise
 from scob.data.readers import find_split
 from scob.data.readers.text_lists import class_list, unknown_class
 from scob.data.split import ReadOptions, Split
@@ -12,14 +13,26 @@ from scob.errors import UserError
 from scob.labels import PRESENT, Labels
 
 SPLIT_NAMES = ("train", "val", "valid", "validation", "test")
+# Folders of other layouts: where there is nothing else, they are not classes.
+NOT_CLASSES = frozenset((*SPLIT_NAMES, "images", "imgs", "img", "labels", "annotations", "masks", "flickr"))
 
 
 def recognises(source: Path) -> bool:
-    """Whether some folder here contains images."""
-    if not source.is_dir():
-        return False
+    """Whether some folder here contains images and may be a class."""
+    return source.is_dir() and bool(class_names(source))
+
+
+def class_names(source: Path) -> tuple[str, ...]:
+    """The folders with images, one per class; none if they are all called images, labels, train and the like."""
     tops = [source / name for name in _split_folders(source)] or [source]
-    return any(image_names(folder) for top in tops for folder in _folders(top))
+    names = {folder.name for top in tops for folder in _folders(top) if _has_images(folder)}
+    return () if {name.lower() for name in names} <= NOT_CLASSES else tuple(sorted(names))
+
+
+def title(source: Path, options: ReadOptions) -> str:
+    """How many classes there are."""
+    classes = class_list(source, options) or class_names(source)
+    return f"one folder per class, {len(classes)} class{'' if len(classes) == 1 else 'es'}"
 
 
 def splits(source: Path) -> tuple[str, ...]:
@@ -64,6 +77,14 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
         labels=Labels(classes, tuple(ids), values, f"folders of {source.name}"),
         images=ImageFiles(tuple(paths)),
         skipped=tuple(skipped),
+    )
+
+
+def _has_images(folder: Path) -> bool:
+    return any(
+        not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+        for _, _, files in os.walk(folder)
+        for name in files
     )
 
 

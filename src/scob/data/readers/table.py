@@ -1,41 +1,43 @@
-"""The user's own images: a CSV or JSON-lines table of what each image shows.
+"""The user's own images: a table of what each image shows (CSV, TSV, JSON, JSON lines or Parquet).
 
-Long:   `image,label[,state][,split]`, one or more rows per image; a row without a label still adds the image.
-Wide:   `image[,split],CLASS,CLASS,...`, each cell 1 (present), -1 (absent), 0 or blank (unknown).
-JSON:   one line `{"image": ..., "labels": [...] or {name: state}, "absent": [...], "split": ...}` per image.
+Long:   `image,label[,state][,split]`, one or more rows per image; a row without a label still adds the image. With one
+        row per image, a cell may hold several labels, separated by `|`, `;`, `,` or spaces (`table_columns.py`).
+Wide:   `image[,split],CLASS,CLASS,...`, each cell 1 or true (present), -1 (absent), 0, false or blank (unknown).
+JSON:   `{"image": ..., "labels": [...] or {name: state}, "absent": [...], "split": ...}` per image.
 
-Image names are relative to the table's folder. A `classes.txt` beside it fixes the classes and their order.
-In a folder of several tables, each table is a split, named like its file; a single table without a `split` column
-is one split, 'train'.
+The columns may have other usual names (filename, tags, ...). Image names are relative to the table's folder. A
+`classes.txt` beside it fixes the classes and their order. In a folder of several tables, each table is a split, named
+like its file; a single table without a `split` column is one split, 'train'. The `metadata` files of a Hugging Face
+ImageFolder lie in one folder per split. Our own predictions and suggestions are such tables too.
 """
 
-import os
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from scob.data.images import ImageFiles, Root, skip_or_raise
-from scob.data.readers import find_split
-from scob.data.readers.table_rows import SUFFIXES, WORDS, Row, read_rows
-from scob.data.readers.text_lists import class_list, unknown_class
+from scob.data.readers import folder as class_folders
+from scob.data.readers.named_images import NamedImages
+from scob.data.readers.row_splits import UNSPLIT, Gathered, Row
+from scob.data.readers.table_columns import IMAGE_NAMES, LABEL_NAMES
+from scob.data.readers.table_rows import SUFFIXES, parse_table, read_rows
+from scob.data.readers.text_lists import class_list, read_text
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
-from scob.labels import Labels
 
-UNSPLIT = "train"
 EMPTY_SPLITS = ("train", "val", "test")  # an empty file of such a name is a mistake, not a file of another kind
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+FOLDER_SUFFIXES = frozenset(SUFFIXES) - {".json"}  # a folder's JSON files may be anything
+SUGGESTIONS, SUGGESTED_IMAGES = "suggestions.jsonl", "images.json"
 
 
-@dataclass
-class Entry:
-    """What all rows together give for one image."""
+@dataclass(frozen=True)
+class TableFile:
+    """One table of a source. `split` is its own split, if it is one; `prefix` leads from the source to its images."""
 
-    path: str
-    where: str
-    split: str
-    alone: bool
-    states: dict[str, tuple[int, str]] = field(default_factory=dict)
+    path: Path
+    split: str | None = None
+    prefix: str = ""
 
 
 def recognises(source: Path) -> bool:
@@ -45,88 +47,75 @@ def recognises(source: Path) -> bool:
     return source.is_dir() and bool(_tables(source))
 
 
+def title(source: Path, options: ReadOptions) -> str:
+    """The form of the tables in words, and how many classes they name."""
+    tables = _required_tables(source)
+    fixed = class_list(source if source.is_dir() else source.parent, options)
+    forms = [parse_table(table.path, table.path.name, fixed, options.separator).form for table in tables]
+    classes: set[str] = set(fixed or ())
+    if fixed is None:
+        for table in tables:
+            for row in read_rows(table.path, table.path.name, [], True, None, options.separator):
+                classes |= set(row.states)
+    kind = "a table" if len(tables) == 1 else f"{len(tables)} tables, one per split"
+    return f"{kind}, {forms[0]}, {len(classes)} class{'' if len(classes) == 1 else 'es'}"
+
+
 def splits(source: Path) -> tuple[str, ...]:
     """The splits that the tables name."""
     tables = _required_tables(source)
-    if len(tables) > 1:
-        names = [path.stem for path in tables]
+    if tables[0].split is not None:
+        names = [table.split or UNSPLIT for table in tables]
     else:
-        names = list(dict.fromkeys(row.split or UNSPLIT for row in read_rows(tables[0], tables[0].name, [], True)))
+        path = tables[0].path
+        names = list(dict.fromkeys(row.split or UNSPLIT for row in read_rows(path, path.name, [], True)))
         if not names:  # every row was skipped: read them again, to say why
-            list(read_rows(tables[0], tables[0].name, [], False))
+            list(read_rows(path, path.name, [], False))
     return tuple(sorted(names, key=lambda name: (name != "train", name)))
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, or all images for None. The classes are those of all splits together."""
     tables = _required_tables(source)
-    folder = source if source.is_dir() else source.parent
-    fixed = class_list(folder, options)
-    skipped: list[str] = []
-    entries: dict[str, Entry] = {}
-    classes: dict[str, None] = dict.fromkeys(fixed or ())
-    wide: dict[str, None] = {}
-    root = Root(folder)
-    for path in tables:
-        for row in read_rows(path, path.name, skipped, options.skip_bad, fixed):
-            try:
-                if len(tables) > 1 and row.split is not None:
-                    raise UserError(f"{row.where}: with several tables, each one is a split; remove the split column")
-                _add(row, path.stem if len(tables) > 1 else UNSPLIT, fixed, root, entries)
-            except UserError as error:
-                skip_or_raise(error, options.skip_bad, skipped)
-            else:
-                (wide if row.alone else classes).update(dict.fromkeys(row.states))
-    names = fixed or (*wide, *sorted(set(classes) - set(wide)))
-    if not names:
-        raise UserError(f"{source} names no class: every label is blank; fill in some labels")
-    stems = [path.stem for path in tables] if len(tables) > 1 else []  # a table without rows is an empty split
-    known = tuple(dict.fromkeys([*stems, *(entry.split for entry in entries.values())]))
-    split = None if split is None else find_split(source, split, known)
-    selected = {name: entry for name, entry in entries.items() if split is None or entry.split == split}
-    column = {name: i for i, name in enumerate(names)}
-    values = np.zeros((len(selected), len(names)), np.int8)
-    for i, entry in enumerate(selected.values()):
-        for label, (state, _) in entry.states.items():
-            values[i, column[label]] = state
-    return Split(
-        name=split or "all",
-        labels=Labels(names, tuple(selected), values, source.name),
-        images=ImageFiles(tuple(e.path for e in selected.values()), tuple(e.where for e in selected.values())),
-        skipped=tuple(skipped),
-    )
+    folder, names = _image_folder(source if source.is_dir() else source.parent, tables)
+    fixed = class_list(source if source.is_dir() else source.parent, options)
+    gathered = Gathered(source, NamedImages(folder), fixed, options.skip_bad)
+    for table in tables:
+        rows = read_rows(
+            table.path, table.path.name, gathered.skipped, options.skip_bad, fixed, options.separator
+        )  # fmt: skip
+        gathered.add_all(_placed(rows, table, names, gathered))
+    stems = [table.split for table in tables if table.split is not None]  # a table without rows is an empty split
+    return gathered.split(split, stems)
 
 
-def _add(row: Row, default: str, fixed: tuple[str, ...] | None, root: Root, entries: dict[str, Entry]) -> None:
-    """Add a row to what is known about its image; nothing changes if the row is refused."""
-    split = row.split or default
-    name = os.path.normpath(row.image).replace(os.sep, "/")
-    if Path(name).is_absolute():
-        name = os.path.relpath(name, os.path.abspath(root.folder)).replace(os.sep, "/")  # noqa: PTH100
-    entry = entries.get(name)
-    if entry is None:
-        entry = Entry(root.inside(row.image, row.where), row.where, split, row.alone)
-    elif entry.split != split:
-        raise UserError(
-            f"{row.where}: {row.image!r} is in the split {split!r} here, but {entry.split!r} in {entry.where}"
-        )
-    elif row.alone or entry.alone or (not row.states and not entry.states):
-        raise UserError(f"{row.where}: {row.image!r} is already in {entry.where}; remove one of the two")
-    for label, state in row.states.items():
-        if fixed is not None and label not in fixed:
-            raise unknown_class(row.where, label, fixed)
-        if label in entry.states:
-            before, where = entry.states[label]
-            if before == state:
-                raise UserError(f"{row.where}: {row.image!r}, {label!r} repeats {where}; remove one of the two")
-            raise UserError(
-                f"{row.where}: {row.image!r} has {label!r} {WORDS[state]} here and {WORDS[before]} in {where}"
-            )
-    entry.states.update({label: (state, row.where) for label, state in row.states.items()})
-    entries[name] = entry
+def _placed(rows: Iterator[Row], table: TableFile, names: dict[str, str], gathered: Gathered) -> Iterator[Row]:
+    """The rows with the split of their table, and image names relative to the folder of the images."""
+    for row in rows:
+        if table.split is not None and row.split is not None:
+            error = UserError(f"{row.where}: with several tables, each one is a split; remove the split column")
+            if not gathered.skip_bad:
+                raise error
+            gathered.skipped.append(str(error))
+            continue
+        image = names.get(row.image, f"{table.prefix}{row.image}")
+        yield replace(row, image=image, split=table.split or row.split)
 
 
-def _required_tables(source: Path) -> list[Path]:
+def _image_folder(folder: Path, tables: list[TableFile]) -> tuple[Path, dict[str, str]]:
+    """The folder that image names are relative to; for our suggestions, images.json has the file of each image."""
+    listed = tables[0].path.with_name(SUGGESTED_IMAGES)
+    if tables[0].path.name != SUGGESTIONS or not listed.is_file():
+        return folder, {}
+    try:
+        tree = json.loads(read_text(listed))
+        root, files = tree.get("root"), tree["files"]
+        return tables[0].path.parent / (root or ""), {str(image): str(name) for image, name in files.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UserError(f"{listed} does not map images to files: {error}; run scob recover again") from None
+
+
+def _required_tables(source: Path) -> list[TableFile]:
     """The tables of a source; a UserError if there are none."""
     tables = _tables(source)
     if not tables:
@@ -134,19 +123,53 @@ def _required_tables(source: Path) -> list[Path]:
     return tables
 
 
-def _tables(source: Path) -> list[Path]:
+def _tables(source: Path) -> list[TableFile]:
     """The tables of a source."""
     if source.is_file():
-        return [source]
-    files = sorted(path for path in source.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
-    tables = [path for path in files if _names_images(path)]
-    empty = [path for path in files if path.stem in EMPTY_SPLITS and not path.stat().st_size]  # `read` refuses these
-    return sorted([*tables, *empty]) if tables else []
+        return [TableFile(source)]
+    files = sorted(path for path in source.iterdir() if path.suffix.lower() in FOLDER_SUFFIXES and path.is_file())
+    # In a folder with one folder per class, a CSV with a column 'path' may be anything.
+    aliases = len(class_folders.class_names(source)) < 2
+    tables = [path for path in files if names_images(path, aliases)]
+    if (source / SUGGESTIONS).is_file():
+        return [TableFile(source / SUGGESTIONS)]
+    metadata = [path for path in tables if path.name in METADATA]
+    if metadata:
+        return [TableFile(metadata[0])]
+    if tables:
+        # `read` refuses the empty ones
+        empty = [p for p in files if p.stem in EMPTY_SPLITS and not p.stat().st_size]
+        every = sorted({*tables, *empty})
+        return [TableFile(path, path.stem if len(every) > 1 else None) for path in every]
+    return _split_metadata(source)
 
 
-def _names_images(path: Path) -> bool:
+def _split_metadata(source: Path) -> list[TableFile]:
+    """The metadata files of an ImageFolder with one folder per split."""
+    tables = []
+    for folder in sorted(path for path in source.iterdir() if path.is_dir()):
+        paths = [folder / name for name in METADATA if (folder / name).is_file()]
+        if paths and folder.name in class_folders.SPLIT_NAMES and names_images(paths[0], True):
+            tables.append(TableFile(paths[0], folder.name, f"{folder.name}/"))
+    return tables
+
+
+def names_images(path: Path, aliases: bool) -> bool:
+    """Whether a table has an image column; with `aliases`, one of any usual name, beside labels."""
+    images = IMAGE_NAMES if aliases else IMAGE_NAMES[:1]
+    if path.suffix.lower() == ".parquet":
+        from scob.data.readers.parquet_rows import open_parquet
+
+        columns = {str(name).lower() for name in open_parquet(path).schema_arrow.names}
+        return any(name in columns for name in images)
     with path.open("rb") as file:
         head = file.readline(65536).decode("utf-8-sig", errors="replace")
     if not SUFFIXES[path.suffix.lower()]:
-        return '"image"' in head
-    return any("image" in (cell.strip().strip('"').lower() for cell in head.split(d)) for d in ",;\t")
+        return any(f'"{name}"' in head for name in images)
+    for mark in ",;\t":
+        columns = {cell.strip().strip('"').lower() for cell in head.split(mark)}
+        if "image" in columns:
+            return True
+        if any(name in columns for name in images) and (len(columns) > 2 or columns & {*LABEL_NAMES}):
+            return True
+    return False

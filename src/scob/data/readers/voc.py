@@ -54,6 +54,11 @@ def recognises(source: Path) -> bool:
     return source.is_dir() and home(source) is not None
 
 
+def title(source: Path, options: ReadOptions) -> str:
+    """How many classes there are."""
+    return f"PASCAL VOC, {len(class_list(_home(source), options) or CLASSES)} classes"
+
+
 def splits(source: Path) -> tuple[str, ...]:
     """The image lists of Main (or else of Segmentation), except those per class; `read` also takes 'Folder/name'."""
     folder = _home(source)

@@ -23,6 +23,11 @@ def recognises(source: Path) -> bool:
     return False
 
 
+def title(source: Path, options: ReadOptions) -> str:
+    """How many kinds of shapes are drawn."""
+    return f"the embedded drawings, {len(options.classes or CLASSES)} classes"
+
+
 def splits(source: Path) -> tuple[str, ...]:
     """Always train and val."""
     return SPLITS

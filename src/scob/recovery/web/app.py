@@ -16,14 +16,25 @@ from starlette.requests import ClientDisconnect
 
 from scob.errors import UserError
 from scob.files import whole_number
+from scob.inference.web.answers import Refused, as_json, sentence
+from scob.inference.web.guard import Guard, Site
 from scob.recovery import decisions
+from scob.recovery.audit import as_tree, audit
+from scob.recovery.orders import ReviewMode, in_order
 from scob.recovery.suggestion import read_queue, recovered_folder
-from scob.recovery.web.answers import as_json, sentence
-from scob.recovery.web.desk import Desk, Refused
-from scob.recovery.web.guard import TAKES_DECISIONS, Guard
+from scob.recovery.web.desk import Desk
 from scob.recovery.web.pictures import FULL, THUMBNAIL, picture, spotlight
 
 LARGEST_BODY = 16 * 1024
+TAKES_DECISIONS = "/api/decisions"
+REVIEW = Site(
+    name="Scob review",
+    command="scob review",
+    style="/review.css",
+    posts=(TAKES_DECISIONS,),
+    purpose="this server accepts decisions and nothing else",
+    foreign="decisions are accepted from the review page only",
+)
 KEEP_AN_HOUR = {"Cache-Control": "private, max-age=3600"}
 PAGE = {
     "/": ("index.html", "text/html"),
@@ -33,12 +44,15 @@ PAGE = {
 }
 
 
-def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
+def create_app(
+    run: Path, host: str = "127.0.0.1", token: str | None = None, mode: ReviewMode = ReviewMode()
+) -> FastAPI:
     """The application for one run's suggestions, to be served at `host`. Suggestions are read and checked first."""
-    queue = read_queue(recovered_folder(run))
+    every = read_queue(recovered_folder(run))
+    queue = every.reordered(in_order(every.suggestions, mode), f"{mode}" if mode != ReviewMode() else "")
     log = decisions.DecisionLog(queue.folder)
     log.check_writable()
-    desk = Desk(queue, log)
+    desk = Desk(queue, log, mode)
     cookie = "scob_review_" + hashlib.sha256(str(queue.folder.resolve()).encode()).hexdigest()[:8]
 
     @contextlib.asynccontextmanager
@@ -52,7 +66,7 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
         await write_down(desk)
 
     app = FastAPI(redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.middleware("http")(Guard(host, token, cookie))
+    app.middleware("http")(Guard(REVIEW, host, token, cookie))
 
     for address, (name, media) in PAGE.items():
         content = files("scob.recovery.web").joinpath("page", name).read_bytes()
@@ -102,6 +116,12 @@ def create_app(run: Path, host: str = "127.0.0.1", token: str | None = None) -> 
         except (UserError, ValueError):
             raise Refused(404, "this mask cannot be read") from None
         return Response(content, media_type="image/png", headers=KEEP_AN_HOUR)
+
+    @app.get("/api/audit")
+    def show_audit() -> Response:
+        log.refresh()
+        rows = audit(every.suggestions, queue.suggestions, log.state()) if mode.order == "audit" else []
+        return as_json(as_tree(rows))
 
     @app.get("/reviewed.csv")
     def show_reviewed() -> Response:

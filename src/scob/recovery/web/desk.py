@@ -8,24 +8,17 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from scob.inference.web.answers import Refused
 from scob.recovery import decisions
+from scob.recovery.orders import ReviewMode
 from scob.recovery.suggestion import RECOVERED, Pair, Queue
-
-
-class Refused(Exception):
-    """A request that is refused with a status and one sentence."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 class Desk:
     """Answers the routes from the queue and the log, as plain data."""
 
-    def __init__(self, queue: Queue, log: decisions.DecisionLog) -> None:
-        self.queue = queue
-        self.log = log
+    def __init__(self, queue: Queue, log: decisions.DecisionLog, mode: ReviewMode = ReviewMode()) -> None:
+        self.queue, self.log, self.mode, self.blind = queue, log, mode, mode.blind
         self.number = {(s.image, s.label): i for i, s in enumerate(queue.suggestions)}
         self.image_number = {image: i for i, image in enumerate(queue.images)}
         self.class_number = {name: i for i, name in enumerate(queue.classes)}
@@ -65,7 +58,11 @@ class Desk:
             "class": [position[s.label] for s in suggestions],
             "images": self.queue.images,
             "image": [self.image_number[s.image] for s in suggestions],
-            "confidence": [round(s.confidence, 4) for s in suggestions],
+            "blind": self.blind,
+            "order": self.mode.order,
+            "confidence": [
+                None if self.blind and (s.image, s.label) not in state else round(s.confidence, 4) for s in suggestions
+            ],
             "decision": [state.get((s.image, s.label)) for s in suggestions],
             "all_classes": self.queue.classes,
             "added": [self._added(pair) for pair, answer in state.items() if self.can_add(pair, answer)],
@@ -81,6 +78,11 @@ class Desk:
     def _added(self, pair: Pair) -> list[int]:
         return [self.image_number[pair[0]], self.class_number[pair[1]]]
 
+    def _confidence(self, pair: Pair) -> float | None:
+        """The model's confidence in a label; None if nobody suggested it."""
+        number = self.number.get(pair)
+        return None if number is None else round(self.queue.suggestions[number].confidence, 4)
+
     def _import_command(self) -> str:
         """What to type when the review is done."""
         folder = self.queue.folder
@@ -90,6 +92,16 @@ class Desk:
     def details(self, index: int) -> dict[str, Any]:
         """One suggestion with its evidence."""
         suggestion = self.queue.suggestions[index]
+        if self.blind and (suggestion.image, suggestion.label) not in self.log.state():
+            hidden: dict[str, Any] = {
+                "score": None,
+                "estimate": None,
+                "mask": False,
+                "boxes": None,
+                "observed": [],
+                "nearest": [],
+            }
+            return {"image": suggestion.image, "class": suggestion.label, **hidden}
         return {
             "image": suggestion.image,
             "class": suggestion.label,
@@ -145,6 +157,7 @@ class Desk:
                 "previous": before,
                 "previous_session": latest.session if latest is not None else None,
                 "seen": len(self.log.lines),
+                "confidence": self._confidence(pair),
             }
 
     def write(self) -> None:

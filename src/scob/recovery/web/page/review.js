@@ -6,7 +6,7 @@ const SESSION = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.t
 const PAST = { accept: "accepted", reject: "rejected", skip: "skipped" };
 const SIGN = { accept: "✓", reject: "✕", skip: "–" };
 const KEPT = "scob-review-kept:";
-const percent = (share) => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
+const percent = (share) => share === null ? "hidden" : `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
 
 let queue = null; // all suggestions in columns, as the server sent them
 let view = []; // the numbers of those that matched the filters when they were last set
@@ -107,6 +107,11 @@ function settle(kept, answer) {
   const number = numberOf(kept.image, kept.class);
   if (number < 0 || browser.get(keptKey(number))) return;
   moves += 1;
+  if (queue.blind) { // now that there is an answer, what the model thinks may be seen
+    queue.confidence[number] = answer.decision ? answer.confidence : null;
+    evidence.delete(number);
+  }
+  showAudit();
   const other = answer.previous_session && !mine(answer.previous_session);
   if (!answer.applied) {
     if (other) byOthers.add(number);
@@ -119,6 +124,17 @@ function settle(kept, answer) {
     say(`This replaces “${PAST[answer.previous]}” from another tab.`);
     showConflicts();
   }
+}
+
+/** The precision so far, where suggestions are reviewed at random (scob review --order audit). */
+async function showAudit() {
+  const rows = await ask("/api/audit").catch(() => []);
+  $("audit").hidden = !rows.length;
+  $("audit-rows").replaceChildren(...rows.map((row) => {
+    const line = document.createElement("li");
+    line.textContent = `${row.class}: ${row.right} of ${row.reviewed} right, ${percent(row.low)} to ${percent(row.high)}`;
+    return line;
+  }));
 }
 
 function unreachable(error) {
@@ -200,6 +216,8 @@ async function load() {
     const again = queue !== null;
     const held = again && current >= 0 ? [nameOf(current), classOf(current)] : null;
     queue = fresh;
+    $("order").hidden = $("order-name").hidden = asAsked();
+    showAudit();
     seen = fresh.seen;
     queue.place = places();
     queue.labels = new Map();
@@ -372,7 +390,8 @@ function filter() {
 }
 
 let matches = () => false; // whether a suggestion fits the filters now
-const inOrder = (a, b) => ($("order").value === "balanced" ? queue.place[a] - queue.place[b] : a - b);
+const asAsked = () => queue.order !== "confident"; // scob review --order: the order of the file is the one asked for
+const inOrder = (a, b) => (!asAsked() && $("order").value === "balanced" ? queue.place[a] - queue.place[b] : a - b);
 
 function showList() {
   const at = Math.max(0, view.indexOf(current));
@@ -445,7 +464,7 @@ function show(number) {
   $("class-name").textContent = classOf(number);
   $("image-name").textContent = nameOf(number);
   $("confidence").textContent = percent(queue.confidence[number]);
-  $("meter").style.width = percent(queue.confidence[number]);
+  $("meter").style.width = queue.confidence[number] === null ? "0%" : percent(queue.confidence[number]);
   $("frame").setAttribute("aria-label", `Image ${nameOf(number)}: show where the model sees ${classOf(number)}`);
   const source = picture("image", queue.image[number]);
   if ($("image").getAttribute("src") !== source) {

@@ -5,7 +5,7 @@ import os
 
 from fastapi.responses import Response
 
-from scob.recovery.web.answers import SECURITY_HEADERS, as_json, secured, sentence
+from scob.inference.web.answers import SECURITY_HEADERS, as_json, secured, sentence
 
 
 def test_every_response_has_the_security_headers_and_keeps_its_own_cache_control() -> None:

@@ -1,4 +1,4 @@
-"""Responses of the review server: JSON, error messages, and the headers that every response has."""
+"""Responses of our servers: JSON, error messages, and the headers that every response has."""
 
 import json
 from typing import Any
@@ -16,10 +16,20 @@ SECURITY_HEADERS = {
 }
 
 
-def secured(response: Response) -> Response:
-    """The response with headers against foreign scripts, frames and caches."""
+class Refused(Exception):
+    """A request that is refused with a status and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def secured(response: Response, more_policy: str = "") -> Response:
+    """The response with headers against foreign scripts, frames and caches; `more_policy` is added to the policy."""
     for name, value in SECURITY_HEADERS.items():
         response.headers[name] = value
+    if more_policy:
+        response.headers["Content-Security-Policy"] += f"; {more_policy}"
     response.headers.setdefault("Cache-Control", "no-store")
     return response
 

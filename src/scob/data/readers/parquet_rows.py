@@ -1,0 +1,67 @@
+"""Parquet tables: as cells like those of a CSV, or, where labels are lists, as one object per image."""
+
+from pathlib import Path
+from typing import Any
+
+from scob.data.readers.table_columns import IMAGE_NAMES, LABEL_NAMES
+from scob.errors import UserError, first_line
+from scob.installation import install_line
+
+Cells = list[tuple[int, list[str]]]
+
+
+def pyarrow_module() -> Any:
+    """pyarrow with its Parquet reader, or a UserError that says how to get it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError(f"reading Parquet and Arrow files needs pyarrow: {install_line('parquet')}") from None
+    return pyarrow
+
+
+def open_parquet(path: Path) -> Any:
+    """The Parquet file; a UserError if it is none."""
+    arrow = pyarrow_module()
+    try:
+        return arrow.parquet.ParquetFile(path, memory_map=True)
+    except (arrow.ArrowException, OSError) as error:
+        raise UserError(f"{path} is not a Parquet file: {first_line(error)}") from None
+
+
+def parquet_cells(path: Path, shown: str) -> tuple[list[str], Cells, list[tuple[int, Any]] | None]:
+    """(header, rows of cells, None), or (header, [], one object per image) if a label column has lists or structs."""
+    arrow = pyarrow_module()
+    file = open_parquet(path)
+    schema = file.schema_arrow
+    names = [str(name) for name in schema.names]
+    labels = next((name for name in names if name.lower() in LABEL_NAMES), None)
+    nested = labels is not None and arrow.types.is_nested(schema.field(labels).type)
+    image = next((name for name in names if name.lower() in IMAGE_NAMES), None)
+    if image is not None and not _is_text(arrow, schema.field(image).type):
+        raise UserError(f"{shown}: the column {image!r} is {schema.field(image).type}, not the name of a file")
+    wanted = [
+        name for name in names if nested or _is_text(arrow, schema.field(name).type) or _is_plain(arrow, schema, name)
+    ]
+    rows = file.read(columns=wanted).to_pylist()
+    if not rows:
+        raise UserError(f"{path} has no rows")
+    if nested:
+        return wanted, [], [(number, _without_nulls(row)) for number, row in enumerate(rows, 1)]
+    return wanted, [(number, [_cell(row[name]) for name in wanted]) for number, row in enumerate(rows, 1)], None
+
+
+def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_dictionary(kind))
+
+
+def _is_plain(arrow: Any, schema: Any, name: str) -> bool:
+    return bool(arrow.types.is_primitive(schema.field(name).type))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value).strip()
