@@ -80,6 +80,9 @@ class LabelSettings(Section):
     fraction: float = setting(0.1, "share of the labels to keep with labels.kind=partial", 0.1, gt=0, le=1)
     seed: int = setting(0, "seed of the label draw", None)
     file: str = setting("", "a saved label file to use instead of a new draw", None)
+    prior: str = setting(
+        "", "for vlpl and aevlp: a CSV, Parquet or safetensors table of another model's scores, images x classes", None
+    )
     k: float = setting(
         0.0,
         "expected positives per image (Eq. 11); 0: the data set's value (1.5 for VOC, 3.0 for COCO, 31.4 for CUB)",

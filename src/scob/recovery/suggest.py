@@ -1,7 +1,7 @@
-"""Missing labels, ranked by confidence, each with its evidence: mask, box, nearest instances."""
+"""Missing labels, ranked by calibrated probability, each with its evidence: mask, box, nearest instances."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from scob.inference.model import InferenceOptions, Scob
 from scob.inference.regions import Box, rle
 from scob.inference.scoring import Floats, score_split
 from scob.labels import PRESENT, UNKNOWN
+from scob.recovery.calibration import Calibrated, calibrate
 from scob.recovery.evidence import ConfirmedInstances, Pairs, foregrounds
 from scob.recovery.exchange import check_formats, write_formats
 from scob.recovery.images import ScoredImages, files_to_show, unlabelled
+from scob.recovery.measured import MeasuredRecovery, measure, true_labels, unseen_truth, write_measured
 from scob.recovery.suggestion import RECOVERED, RECOVERED_IMAGES, Suggestion, write_queue
 from scob.training.find_model import find_model
 from scob.training.finished_run import FinishedRun
@@ -28,9 +30,9 @@ MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coa
 
 @dataclass(frozen=True)
 class SuggestionLimits:
-    """Which suggestions to make: those with at least `minimum` confidence, and only the `top` best of them.
+    """Which suggestions to make: those with at least `minimum` probability, and only the `top` best of them.
 
-    `minimum` None takes the model's own thresholds, one per class.
+    `minimum` None takes the model's own thresholds, one per class: of score and estimate, not of the probability.
     """
 
     minimum: float | None = None
@@ -51,13 +53,7 @@ class Recovered:
     unknown: int
     skipped: int = 0
     written: tuple[Path, ...] = ()
-
-
-def confidence_of(scores: Floats, estimates: Floats | None) -> Floats:
-    """The mean of score and estimate, (N, L); the score alone if there is no estimate."""
-    if estimates is None:
-        return scores
-    return np.asarray(np.where(np.isnan(estimates), scores, (scores + estimates) / 2), dtype=np.float32)
+    measured: MeasuredRecovery | None = None  # where the data set knows the labels that the run did not see
 
 
 def rank(
@@ -80,9 +76,9 @@ def suggest(
 ) -> list[Suggestion]:
     """Ranked suggestions for the unknown entries of `images`; `known` images provide the confirmed instances."""
     observed, estimates = images.observed, images.estimates
-    confidence = confidence_of(images.scores, estimates)
-    limits = scob.thresholds if selection.minimum is None else selection.minimum
-    pairs = rank(confidence, observed.values, limits, selection.top)
+    probability = images.probability
+    reached = images.confidence >= scob.thresholds if selection.minimum is None else probability >= selection.minimum
+    pairs = rank(np.where(reached, probability, -1.0).astype(np.float32), observed.values, 0.0, selection.top)
     confirmed = None
     if masks and known is not None:
         confirmed = ConfirmedInstances.gather(scob, known, {c for _, c in pairs}, batch)
@@ -99,7 +95,7 @@ def suggest(
             estimate = None if estimates is None or np.isnan(estimates[row, c]) else float(estimates[row, c])
             score = float(images.scores[row, c])
             suggestions[n] = Suggestion(
-                image, observed.classes[c], score, float(confidence[row, c]), estimate, mask, boxes, near, labels[row]
+                image, observed.classes[c], score, float(probability[row, c]), estimate, mask, boxes, near, labels[row]
             )
         done += len(numbers)
         if progress is not None:
@@ -162,15 +158,19 @@ def recover(
         find_model(path)
         raise UserError(f"{path} is a model without a run: name the images to suggest labels for with --images FOLDER")
     scob = Scob.from_pretrained(path, running.device)
+    run = FinishedRun.open(path) if is_run else None
     known = None
-    if is_run:
-        own = FinishedRun.open(path).images
+    if run is not None:
+        own = run.images
         known = ScoredImages(own.split, own.observed, score_split(scob, own.split, batch, progress), own.estimates)
+        known = replace(known, calibrated=calibrate(known.confidence, known.scores, own))
     if images:
         files = find_images(images)
         split, broken = unlabelled(files.paths, scob.classes)
         skipped = files.skipped + broken
-        scored = ScoredImages(split, split.labels, score_split(scob, split, batch, progress))
+        calibrated = Calibrated() if known is None else known.calibrated
+        scores = score_split(scob, split, batch, progress)
+        scored = ScoredImages(split, split.labels, scores, calibrated=calibrated)
         folder = out or path / RECOVERED_IMAGES
     else:
         assert known is not None
@@ -183,5 +183,21 @@ def recover(
         image_files |= files_to_show(folder, near, known.split)
     written = write_queue(folder, suggestions, image_files)
     written += write_formats(folder, wanted, suggestions, scored, image_files)
+    measured = None
+    if run is not None and not images:
+        measured, files_of_it = measure_run(run, scored, scob.thresholds, folder)
+        written += files_of_it
     unknown = int((scored.observed.values == UNKNOWN).sum())
-    return Recovered(folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written))
+    return Recovered(folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written), measured)
+
+
+def measure_run(
+    run: FinishedRun, scored: ScoredImages, thresholds: Floats | Sequence[float], folder: Path
+) -> tuple[MeasuredRecovery | None, list[Path]]:
+    """Measure a run's recovered labels if the data set knows the labels it did not see; the files that were written."""
+    observed, truth = scored.observed.values, true_labels(run)
+    confidence, probability = scored.confidence, scored.probability
+    measured = measure(confidence, probability, observed, truth, [float(t) for t in thresholds])
+    if measured is None:
+        return None, []
+    return measured, write_measured(folder, measured, confidence, probability, unseen_truth(observed, truth))
