@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scob.errors import UserError
-from scob.recovery.suggest import SuggestionLimits, confidence_of, rank, recover
+from scob.recovery.suggest import SuggestionLimits, rank, recover
 from scob.recovery.suggestion import read_queue
 from scob.training.events import Note
 from scob.training.run_data import load_data
@@ -21,11 +21,6 @@ def test_only_unknown_entries_are_ranked_the_most_confident_first() -> None:
     observed = np.array([[1, 0, 0], [0, -1, 0]], np.int8)
     assert rank(confidence, observed, 0.5) == [(0, 1), (1, 0), (1, 2)]
     assert rank(confidence, observed, np.array([0, 0.85, 0.65], np.float32), 1) == [(1, 0)]
-
-
-def test_confidence_is_the_score_if_there_is_no_estimate() -> None:
-    scores, estimates = np.array([[0.4, 0.4]], np.float32), np.array([[0.8, np.nan]], np.float32)
-    assert confidence_of(scores, estimates) == pytest.approx(np.array([[0.6, 0.4]]))
 
 
 @pytest.mark.parametrize("minimum", [-0.1, 1.5])

@@ -41,7 +41,7 @@ class RecoverOptions:
     folder: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write; RUN/recovered by default.")] = None
     minimum: Annotated[
         float | None,
-        typer.Option("--min", min=0, max=1, help="Minimum probability; by default each class's own threshold."),
+        typer.Option("--min", min=0, max=1, help="Minimum confidence; by default each class's own threshold."),
     ] = None
     top: Annotated[int | None, typer.Option(min=1, help="Keep only the N most confident suggestions.")] = None
     masks: Annotated[bool, typer.Option(help="Find masks, boxes and the nearest confirmed instances.")] = True
@@ -79,7 +79,7 @@ def recover(options: RecoverOptions) -> None:
         for s in recovered.suggestions[:SHOWN]
     ]
     if rows:
-        out.print(table("The most confident suggestions", ("image", "class", "probability", "score", "estimate"), rows))
+        out.print(table("The most confident suggestions", ("image", "class", "confidence", "score", "estimate"), rows))
     summary = f"{counted(len(recovered.suggestions), 'label')} suggested for {counted(recovered.images, 'image')}"
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
