@@ -224,7 +224,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
         seeds = [int(seed) for seed in options.seeds.split(",")]
         done = {job_of(result) for result in stored}
-        jobs = plan_jobs(common.data, seeds, options.groups, options.candidates, methods.names())
+        jobs = plan_jobs(common.data, seeds, options.groups, options.candidates, methods.comparable())
         wanted = [job for job in jobs if job not in done]
         if len(wanted) < len(jobs):
             print(f"{len(jobs) - len(wanted)} runs are in {file} already", flush=True)

@@ -85,6 +85,22 @@ def test_the_authors_choices_make_the_same_updates_in_two_processes(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["cap", "ignore", "mime", "boostlu", "oracle-estimator"])
+def test_other_methods_make_the_same_updates_in_two_processes(
+    small_words: tuple[str, ...], tmp_path: Path, method: str
+) -> None:
+    """LL-R looks for the largest losses of each process's own images: for BoostLU it is switched off."""
+    words = ("train", *small_words, *PRECISE, f"method={method}", "boostlu.delta=0")
+    for command in (
+        [str(SCOB), *words, "--out", str(tmp_path / "one")],
+        launched(2, *words, "--out", str(tmp_path / "two")),
+    ):
+        done = finish(command)
+        assert done.returncode == 0, done.stderr
+    assert compare(tmp_path / "one", tmp_path / "two") < 1e-5
+
+
+@pytest.mark.slow
 def test_accelerate_launches_it_too(small_words: tuple[str, ...], alone: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes=2", "--num_machines=1"]

@@ -1,6 +1,7 @@
 """Every registered method trains, with every head, frozen or not, and resumes exactly; a new one is one file."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from scob.training.stopping import Interrupted
 from scob.training.train import SharedParts, train
 from support.runs import batches_of
 
-OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li")
+OWN_HEAD = ("ssgrl", "ml-gcn", "kggr", "sst", "sarb", "role-li", "boostlu")
 LOSSES = [name for name in methods.names() if issubclass(methods.find(name), LossMethod) and name not in OWN_HEAD]
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-method.md"
 
@@ -25,6 +26,19 @@ def test_the_methods_of_the_comparison_are_all_here() -> None:
     single = "an an-ls wan epr role em em-apl ll-r ll-ct ll-cp splc hill asl gr scob full"
     partial = "partial-bce curriculum ssgrl ml-gcn kggr sst sarb role role-li observed-only scob full"
     assert {*single.split(), *partial.split()} <= set(methods.names())
+    later = "boostlu ignore cap mime vlpl aevlp oracle-negatives oracle-share oracle-estimator"
+    assert set(later.split()) <= set(methods.names())
+
+
+def test_tables_compare_neither_oracles_nor_methods_that_need_a_file() -> None:
+    left_out = {"vlpl", "aevlp", "oracle-negatives", "oracle-share", "oracle-estimator"}
+    assert set(methods.names()) - set(methods.comparable()) == left_out
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_an_oracle_is_marked(name: str) -> None:
+    marked = "uses labels that no method may see" in (methods.find(name).__doc__ or "").partition("\n")[0]
+    assert marked == (methods.find(name).labels == "oracle") == name.startswith("oracle-")
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -39,9 +53,12 @@ def test_a_method_says_where_it_comes_from(name: str) -> None:
 
 @pytest.mark.parametrize("labels", ["single", "partial"])
 @pytest.mark.parametrize("name", [n for n in methods.names() if n != "scob"])
-def test_a_method_learns_something_finite(experiment_of: Callable[..., Any], name: str, labels: str) -> None:
+def test_a_method_learns_something_finite(
+    experiment_of: Callable[..., Any], prior_word: str, name: str, labels: str
+) -> None:
     """One step in each epoch of the schedule: the losses are finite, and the weights move."""
-    e = experiment_of(f"method={name}", f"labels.kind={labels}", "labels.fraction=0.3", "train.warmup=0")
+    more = [prior_word] if methods.find(name).needs_prior else []
+    e = experiment_of(f"method={name}", f"labels.kind={labels}", "labels.fraction=0.3", "train.warmup=0", *more)
     before = {n: p.detach().clone() for n, p in e.network.named_parameters() if p.requires_grad}
     e.method.train()
     for epoch in range(4):
@@ -61,9 +78,12 @@ def test_any_loss_with_any_head(experiment_of: Callable[..., Any], head: str, fr
     """Losses differ only in what they do with logits: one network per head, and every loss on it in turn."""
     e = experiment_of("method=an", f"model.head={head}", f"model.freeze={freeze}", "train.warmup=0")
     batch = next(iter(batches_of(e, 1)))
+    known = e.method.problem.observed
+    problem = replace(e.method.problem, truth=known, prior=torch.rand(known.shape))
     for name in [*LOSSES, "role"]:
         kind = methods.find(name)
-        method = kind(e.network, e.method.problem, e.source, e.config, methods.settings_of(e.config, name))
+        method = kind(e.network, problem, e.source, e.config, methods.settings_of(e.config, name))
+        method.begin_epoch(batch.epoch)
         before = next(p.detach().clone() for p in e.network.backbone.parameters())
         weights = e.network.classifier.weight.detach().clone()
         losses = method.step(batch, e.optimiser)
@@ -92,15 +112,17 @@ class StopAfter(Training):
             self.stop.number = 15
 
 
-@pytest.mark.parametrize("name", ["em-apl", "curriculum", "ll-cp", "sarb", "role-li"])
+@pytest.mark.parametrize("name", ["em-apl", "curriculum", "ll-cp", "sarb", "role-li", "cap", "ignore", "mime", "aevlp"])
 def test_what_a_method_remembers_survives_a_resume(
     run_small: Callable[..., Path],
     configure: Callable[..., Any],
     scenes_of: Callable[..., Any],
     tmp_path: Path,
+    prior_word: str,
     name: str,
 ) -> None:
     words = (f"method={name}", "labels.kind=partial", "labels.fraction=0.3", "ll-cp.delta=10", "em-apl.warm_up=0.25")
+    words += (prior_word,) if methods.find(name).needs_prior else ()
     uninterrupted = run_small(*words)
     config = configure(*words)
     with pytest.raises(Interrupted):

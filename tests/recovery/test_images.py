@@ -9,7 +9,8 @@ from PIL import Image
 
 from scob.data.readers import open_split
 from scob.errors import UserError
-from scob.recovery.images import files_to_show, image_paths, unlabelled
+from scob.recovery.calibration import Calibrated
+from scob.recovery.images import ScoredImages, files_to_show, image_paths, unlabelled
 from support.small_model import Small
 
 
@@ -22,6 +23,16 @@ def test_broken_files_are_left_out_and_counted(small: Small, tmp_path: Path) -> 
     (tmp_path / "worse.png").write_bytes(b"")
     with pytest.raises(UserError, match="none of the 2 images can be read"):
         unlabelled([paths[1], str(tmp_path / "worse.png")], ("cat",))
+
+
+def test_confidence_is_the_score_if_there_is_no_estimate() -> None:
+    scores, estimates = np.array([[0.4, 0.4]], np.float32), np.array([[0.8, np.nan]], np.float32)
+    split, labels = None, None
+    images = ScoredImages(split, labels, scores, estimates, Calibrated(2.0, 0.5, 1.5))  # type: ignore[arg-type]
+    assert images.confidence == pytest.approx(np.array([[0.6, 0.4]]))
+    odds = np.array([[0.6 / 0.4, 0.4 / 0.6]]) ** 0.5 * np.exp([[0.5, 1.5]])
+    assert images.probability == pytest.approx(odds / (1 + odds), abs=1e-6)
+    assert ScoredImages(split, labels, scores).confidence is scores  # type: ignore[arg-type]
 
 
 def test_files_are_shown_where_they_are_and_drawn_images_are_saved(small: Small, tmp_path: Path) -> None:

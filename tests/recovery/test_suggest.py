@@ -9,7 +9,7 @@ import pytest
 from scob.errors import UserError
 from scob.inference.model import Scob
 from scob.inference.thresholds import store_thresholds
-from scob.recovery.suggest import SuggestionLimits, class_limits, confidence_of, rank, recover
+from scob.recovery.suggest import SuggestionLimits, class_limits, rank, recover
 from scob.recovery.suggestion import read_queue
 from scob.training.events import Note
 from scob.training.run_data import load_data
@@ -47,11 +47,6 @@ def test_low_scoring_classes_are_reached_until_thresholds_are_chosen(own_run: Pa
     assert plain < reached
     store_thresholds(own_run / "model", (0.99,) * len(Scob.from_pretrained(own_run, "cpu").classes))
     assert len(recover(own_run, masks=False, running=CPU).suggestions) == 0
-
-
-def test_confidence_is_the_score_if_there_is_no_estimate() -> None:
-    scores, estimates = np.array([[0.4, 0.4]], np.float32), np.array([[0.8, np.nan]], np.float32)
-    assert confidence_of(scores, estimates) == pytest.approx(np.array([[0.6, 0.4]]))
 
 
 @pytest.mark.parametrize("minimum", [-0.1, 1.5])

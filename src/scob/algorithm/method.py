@@ -26,9 +26,10 @@ from scob.parallel import Processes
 
 @dataclass(frozen=True)
 class Problem:
-    """What a method may know. The true labels are not part of it.
+    """What a method may know. The true labels are not part of it, except for an oracle.
 
-    `observed` (N + 1, L) int8 and `keys` (N + 1,) int64 end with a row for padding.
+    `observed` (N + 1, L) int8 and `keys` (N + 1,) int64 end with a row for padding. So do `truth` (int8), which only an
+    oracle (`labels = "oracle"`) gets, and `prior` (float), the scores of `labels.prior` for methods that use them.
     """
 
     classes: tuple[str, ...]
@@ -42,6 +43,8 @@ class Problem:
     processes: Processes = field(default_factory=Processes)
     true_masks: MaskBank | None = None
     rows: RowStorage = field(default_factory=RowStorage)
+    truth: Tensor | None = None
+    prior: Tensor | None = None
 
     @property
     def images(self) -> int:
@@ -71,7 +74,8 @@ class Method(nn.Module):
     name: ClassVar[str]
     title: ClassVar[str]
     Settings: ClassVar[type[Section]] = Section
-    labels: ClassVar[Literal["observed", "full"]] = "observed"
+    labels: ClassVar[Literal["observed", "full", "oracle"]] = "observed"
+    needs_prior: ClassVar[bool] = False  # the scores of another model, from the file labels.prior
     needs_images: bool = False
     needs_positives: bool = False
     capturable: bool = False  # within a phase the step has no host-side branches, so it can run as a CUDA graph

@@ -100,6 +100,13 @@ def recover(options: RecoverOptions) -> None:
     note(f"{summary}; written to {recovered.folder}/")
     for line in how_to_load(recovered.folder, o.format or (), recovered.files):
         note(line)
+    m = recovered.measured
+    if m is not None:
+        note(
+            f"measured against the {m.entries:,} labels that the run did not see: average precision "
+            f"{m.average_precision:.1f}%, precision {m.precision:.1f}% and recall {m.recall:.1f}% at the thresholds, "
+            f"calibration error {m.calibration_error:.1f}% ({m.uncalibrated_error:.1f}% uncalibrated)"
+        )
     nowhere = sum(s.boxes == () for s in recovered.suggestions)
     if nowhere:
         note(f"no clear place for {nowhere} of them: the evidence is too thin to show where")

@@ -92,6 +92,9 @@ class LabelSettings(Section):
         "uniform",
     )
     file: str = setting("", "a saved label file to use instead of a new draw", None)
+    prior: str = setting(
+        "", "for vlpl and aevlp: a CSV, Parquet or safetensors table of another model's scores, images x classes", None
+    )
     k: float = setting(
         0.0,
         "expected positives per image (Eq. 11); 0: the data set's value (1.5 for VOC, 3.0 for COCO, 31.4 for CUB)",

@@ -22,6 +22,7 @@ __all__ = [
     "Optimiser",
     "Problem",
     "class_for",
+    "comparable",
     "find",
     "names",
     "register",
@@ -76,6 +77,11 @@ def names() -> list[str]:
     """The names of all methods."""
     _register_built_in()
     return sorted(_registered)
+
+
+def comparable() -> list[str]:
+    """The methods that tables compare unless others are named: no oracle, and none that needs a prior file."""
+    return [name for name in names() if find(name).labels != "oracle" and not find(name).needs_prior]
 
 
 def section_names() -> list[str]:

@@ -25,6 +25,14 @@ class AslSettings(Section):
     shift: float = setting(0.05, "m, the probability below which a negative costs nothing", 0.05, ge=0, lt=1)
 
 
+def asymmetric_costs(logits: Tensor, settings: AslSettings) -> tuple[Tensor, Tensor]:
+    """What each entry costs if it is present, and if it is absent."""
+    s, p = settings, logits.sigmoid()
+    shifted = (p - s.shift).clamp(min=0)
+    absent = -(shifted**s.gamma_negative) * torch.log1p(-shifted.clamp(max=1 - 1e-7))
+    return (1 - p) ** s.gamma_positive * present_cost(logits), absent
+
+
 class AsymmetricLoss(LossMethod):
     """A focal loss with separate focusing for positives and negatives; the easiest negatives are ignored."""
 
@@ -35,8 +43,5 @@ class AsymmetricLoss(LossMethod):
     capturable = True
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
-        s, p = self.settings, logits.sigmoid()
-        present = (1 - p) ** s.gamma_positive * present_cost(logits)
-        shifted = (p - s.shift).clamp(min=0)
-        absent = -(shifted**s.gamma_negative) * torch.log1p(-shifted.clamp(max=1 - 1e-7))
+        present, absent = asymmetric_costs(logits, self.settings)
         return {"asymmetric": over_images(torch.where(observed == 1, present, absent), batch.weight)}

@@ -49,12 +49,15 @@ class ConvHead(nn.Module):
             nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
         self.dimension = widths[-1]
 
-    def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
-        x = features[1]
+    def cells(self, x: Tensor) -> Tensor:
+        """Stage 4 after the convolutions, before the mean."""
         for convolution in self.convolutions:
             y = F.relu(convolution(x))
             x = x + y if x.shape == y.shape else y
-        return pool(x, keep)
+        return x
+
+    def forward(self, features: Features, keep: Keep | None = None) -> Tensor:
+        return pool(self.cells(features[1]), keep)
 
 
 class LinearHead(nn.Module):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +17,34 @@ from scob.files import remove_dead_parts, write_atomically
 from scob.inference.overlays import png
 from scob.inference.scoring import Floats
 from scob.labels import Labels
+from scob.recovery.calibration import Calibrated
 
 
 @dataclass(frozen=True)
 class ScoredImages:
-    """N images: observed labels, the model's scores (N, L), the estimator's values (N, L) with NaN for missing ones."""
+    """N images: observed labels, the model's scores (N, L), the estimator's values (N, L) with NaN for missing ones.
+
+    `calibrated` turns confidence into probability; without it, confidence stays what it is.
+    """
 
     split: Split
     observed: Labels
     scores: Floats
     estimates: Floats | None = None
+    calibrated: Calibrated = field(default_factory=Calibrated)
+
+    @property
+    def confidence(self) -> Floats:
+        """The mean of score and estimate, (N, L); the score alone if there is no estimate."""
+        if self.estimates is None:
+            return self.scores
+        mean = (self.scores + self.estimates) / 2
+        return np.asarray(np.where(np.isnan(self.estimates), self.scores, mean), dtype=np.float32)
+
+    @property
+    def probability(self) -> Floats:
+        """The calibrated confidence, (N, L)."""
+        return self.calibrated.probability(self.confidence, self.estimates)
 
 
 def unlabelled(paths: Sequence[str], classes: tuple[str, ...]) -> tuple[Split, int]:

@@ -1,4 +1,4 @@
-"""Missing labels, ranked by confidence, each with its evidence: mask, box, nearest instances."""
+"""Missing labels, ranked by calibrated probability, each with its evidence: mask, box, nearest instances."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +17,11 @@ from scob.inference.regions import Box, rle
 from scob.inference.scoring import Floats, score_split
 from scob.inference.thresholds import FEW
 from scob.labels import PRESENT, UNKNOWN
+from scob.recovery.calibration import Calibrated, calibrate
 from scob.recovery.evidence import ConfirmedInstances, Pairs, foregrounds
 from scob.recovery.exchange import check_formats, write_formats
 from scob.recovery.images import ScoredImages, files_to_show, unlabelled
+from scob.recovery.measured import MeasuredRecovery, measure, true_labels, unseen_truth, write_measured
 from scob.recovery.suggestion import RECOVERED, RECOVERED_IMAGES, Suggestion, write_queue
 from scob.training.find_model import find_model
 from scob.training.finished_run import FinishedRun
@@ -30,9 +32,10 @@ MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coa
 
 @dataclass(frozen=True)
 class SuggestionLimits:
-    """Which suggestions to make: those with at least `minimum` confidence, and only the `top` best of them.
+    """Which suggestions to make: those with at least `minimum` probability, and only the `top` best of them.
 
-    `minimum` None takes `thresholds`, one per class, or else the model's own.
+    `minimum` None takes `thresholds`, one per class, or else the model's own: of score and estimate, not of the
+    probability.
     """
 
     minimum: float | None = None
@@ -55,13 +58,7 @@ class Recovered:
     skipped: int = 0
     written: tuple[Path, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # the file of each image
-
-
-def confidence_of(scores: Floats, estimates: Floats | None) -> Floats:
-    """The mean of score and estimate, (N, L); the score alone if there is no estimate."""
-    if estimates is None:
-        return scores
-    return np.asarray(np.where(np.isnan(estimates), scores, (scores + estimates) / 2), dtype=np.float32)
+    measured: MeasuredRecovery | None = None  # where the data set knows the labels that the run did not see
 
 
 def rank(
@@ -94,6 +91,12 @@ def class_limits(scores: Floats, observed: NDArray[np.int8]) -> tuple[float, ...
     return tuple(limits)
 
 
+def limits_of(scob: Scob, selection: SuggestionLimits) -> Floats:
+    """The threshold of each class, (L,)."""
+    given = selection.thresholds
+    return np.asarray(scob.thresholds if given is None else given, np.float32)
+
+
 def suggest(
     scob: Scob,
     images: ScoredImages,
@@ -105,11 +108,12 @@ def suggest(
 ) -> list[Suggestion]:
     """Ranked suggestions for the unknown entries of `images`; `known` images provide the confirmed instances."""
     observed, estimates = images.observed, images.estimates
-    confidence = confidence_of(images.scores, estimates)
-    limits: Floats | float = scob.thresholds if selection.minimum is None else selection.minimum
-    if selection.thresholds is not None and selection.minimum is None:
-        limits = np.asarray(selection.thresholds, np.float32)
-    pairs = rank(confidence, observed.values, limits, selection.top)
+    probability = images.probability
+    if selection.minimum is None:
+        reached = images.confidence >= limits_of(scob, selection)
+    else:
+        reached = probability >= selection.minimum
+    pairs = rank(np.where(reached, probability, -1.0).astype(np.float32), observed.values, 0.0, selection.top)
     confirmed = None
     if masks and known is not None:
         comparing = part(progress, "collecting confirmed examples")
@@ -128,7 +132,7 @@ def suggest(
             estimate = None if estimates is None or np.isnan(estimates[row, c]) else float(estimates[row, c])
             score = float(images.scores[row, c])
             suggestions[n] = Suggestion(
-                image, observed.classes[c], score, float(confidence[row, c]), estimate, mask, boxes, near, labels[row]
+                image, observed.classes[c], score, float(probability[row, c]), estimate, mask, boxes, near, labels[row]
             )
         done += len(numbers)
         if progress is not None:
@@ -191,18 +195,20 @@ def recover(
         find_model(path)
         raise UserError(f"{path} is a model without a run: name the images to suggest labels for with --images FOLDER")
     scob = Scob.from_pretrained(path, running.device)
+    run = FinishedRun.open(path) if is_run else None
     known = None
-    if is_run:
-        own = FinishedRun.open(path).images
+    if run is not None:
+        own = run.images
         scores = score_split(scob, own.split, batch, part(progress, "scoring the run's images"))
         known = ScoredImages(own.split, own.observed, scores, own.estimates)
+        known = replace(known, calibrated=calibrate(known.confidence, known.scores, own))
     if images:
         files = find_images(images)
         split, broken = unlabelled(files.paths, scob.classes)
         skipped = files.skipped + broken
-        scored = ScoredImages(
-            split, split.labels, score_split(scob, split, batch, part(progress, "scoring your images"))
-        )
+        calibrated = Calibrated() if known is None else known.calibrated
+        scores = score_split(scob, split, batch, part(progress, "scoring your images"))
+        scored = ScoredImages(split, split.labels, scores, calibrated=calibrated)
         folder = out or path / RECOVERED_IMAGES
     else:
         assert known is not None
@@ -217,5 +223,23 @@ def recover(
         image_files |= files_to_show(folder, near, known.split)
     written = write_queue(folder, suggestions, image_files, scob.classes)
     written += write_formats(folder, wanted, suggestions, scored, image_files)
+    measured = None
+    if run is not None and not images:
+        measured, files_of_it = measure_run(run, scored, limits_of(scob, selection), folder)
+        written += files_of_it
     unknown = int((scored.observed.values == UNKNOWN).sum())
-    return Recovered(folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written), image_files)
+    return Recovered(
+        folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written), image_files, measured
+    )
+
+
+def measure_run(
+    run: FinishedRun, scored: ScoredImages, thresholds: Floats | Sequence[float], folder: Path
+) -> tuple[MeasuredRecovery | None, list[Path]]:
+    """Measure a run's recovered labels if the data set knows the labels it did not see; the files that were written."""
+    observed, truth = scored.observed.values, true_labels(run)
+    confidence, probability = scored.confidence, scored.probability
+    measured = measure(confidence, probability, observed, truth, [float(t) for t in thresholds])
+    if measured is None:
+        return None, []
+    return measured, write_measured(folder, measured, confidence, probability, unseen_truth(observed, truth))

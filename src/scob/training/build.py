@@ -4,15 +4,18 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scob import methods
 from scob.algorithm.masks import MaskBank
 from scob.algorithm.sampling import Plan
 from scob.config import Config
+from scob.data.prior_file import read_prior
 from scob.data.split import Split
 from scob.draws import seed_key
 from scob.labels import PRESENT, Labels
@@ -141,7 +144,7 @@ def make_problem(
 ) -> methods.Problem:
     """What the method may know. Observed labels and keys end with a row for padding."""
     device = processes.device
-    values = torch.from_numpy(np.concatenate((data.observed.values, np.zeros_like(data.observed.values[:1]))))
+    values = with_padding(data.observed.values)
     keys = torch.from_numpy(np.append(data.observed.keys, 0))
     masks = None
     if config.method == "scob" and config.scob.guidance == "gt-mask":
@@ -150,10 +153,20 @@ def make_problem(
             masks = segmentation[0].to(device)
             listen(ReadTrueMasks(segmentation[1], len(data.train)))
     rows = RowStorage(config.train.rows, folder / f"rows-{processes.rank}" if folder is not None else None)
+    kind = methods.class_for(config)
+    truth = with_padding(data.train.labels.values).to(device) if kind.labels == "oracle" else None
+    prior = None
+    if kind.needs_prior:
+        prior = with_padding(read_prior(Path(config.labels.prior), data.observed.images, data.observed.classes))
     return methods.Problem(
         data.observed.classes, values.to(device), keys.to(device), data.k, grids, config.train.seed,
-        config.train.epochs, plan.steps, processes, masks, rows,
+        config.train.epochs, plan.steps, processes, masks, rows, truth, None if prior is None else prior.to(device),
     )  # fmt: skip
+
+
+def with_padding(values: NDArray[Any]) -> Tensor:
+    """A table with one row per image (N, L), and a row of zeros for padding: -> (N + 1, L)."""
+    return torch.from_numpy(np.concatenate((values, np.zeros_like(values[:1]))))
 
 
 def true_masks(split: Split, observed: Labels, grids: Grids) -> tuple[MaskBank, int] | None:

@@ -56,7 +56,7 @@ class Recovery:
     average_precision: float
     precision: float
     recall: float
-    threshold: float
+    threshold: float | tuple[float, ...]
     entries: int
     positives: int
 
@@ -156,7 +156,9 @@ def mask_metrics(predicted: Array, truth: Array, void: Array | None = None) -> D
     return detection_of((p & t & known).sum(), (p & ~t & known).sum(), (~p & t & known).sum())
 
 
-def recovery_metrics(scores: Array, observed: Array, truth: Array, threshold: float = 0.5) -> Recovery:
+def recovery_metrics(
+    scores: Array, observed: Array, truth: Array, threshold: float | Sequence[float] = 0.5
+) -> Recovery:
     """Scores of the training images (N, L) against the true labels that training did not see.
 
     Average precision is that of one ranked list of all (image, class) pairs, as `scob recover` writes it.
@@ -164,17 +166,15 @@ def recovery_metrics(scores: Array, observed: Array, truth: Array, threshold: fl
     s, t = checked(scores, truth)
     _, seen = checked(scores, observed)
     missing = (seen == UNKNOWN) & (t != UNKNOWN)
+    reached = (s >= _threshold(threshold, s))[missing]
     s, t = s[missing], t[missing]
-    detection = detection_of(*_counts(s >= threshold, t))
-    positives = int((t == PRESENT).sum())
+    detection = detection_of(*_counts(reached, t))
     return Recovery(
-        average_precision=float(average_precision(s[:, None], t[:, None])[0]),
-        precision=detection.precision,
-        recall=detection.recall,
-        threshold=threshold,
+        float(average_precision(s[:, None], t[:, None])[0]), detection.precision, detection.recall,
+        threshold=float(threshold) if isinstance(threshold, (int, float)) else tuple(map(float, threshold)),
         entries=len(t),
-        positives=positives,
-    )
+        positives=int((t == PRESENT).sum()),
+    )  # fmt: skip
 
 
 def precision_recall_curve(scores: Array, reference: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,8 +2,9 @@
 
 import json
 
-from scob.config import merge
-from scob.studies.reproduce import variants
+from scob import methods
+from scob.config import load_config, merge
+from scob.studies.reproduce import naming, variants
 from scob.studies.reproduce.lab import Lab
 from scob.studies.reproduce.naming import identify, run_name
 
@@ -30,6 +31,19 @@ def test_the_same_settings_are_the_same_run_and_others_are_not(lab, tree, tmp_pa
     tuned = Lab(merge(tree, {"scob": {"tau": 0.5}}), tmp_path)
     assert name(variants.ROLE, where=tuned) == name(variants.ROLE)
     assert name(variants.SCOB, where=tuned) != name(variants.SCOB)
+
+
+def test_a_prior_file_names_only_the_runs_that_read_it(tmp_path, monkeypatch):
+    """By its contents. Other runs have the names they had before there were prior files."""
+    hashed = []
+    monkeypatch.setattr(naming, "_digest", lambda tree: hashed.append(tree) or "")
+    file = tmp_path / "prior.csv"
+    for number, method in enumerate(("role", "vlpl", "vlpl")):
+        file.write_text(f"image,cat\na.png,{number}\n")
+        config = load_config(None, [f"method={method}", f"labels.prior={file}"], methods.section_names())
+        run_name("scenes", config, config)
+    assert "prior" not in hashed[0]["labels"]
+    assert len({hashed[1]["labels"]["prior"], hashed[2]["labels"]["prior"], str(file)}) == 3
 
 
 def test_data_sets_are_known_by_their_layout_and_year(tmp_path):

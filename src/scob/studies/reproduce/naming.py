@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+from scob import methods
 from scob.config import Config, result_neutral_keys
 from scob.config.values import values_before
 from scob.data.readers import infer_format
@@ -36,6 +37,9 @@ def run_name(data_id: str, base: Config, config: Config) -> str:
     for section in foreign:  # settings of other methods do not matter
         del tree[section]
     tree["labels"]["file"] = _digest_of_file(config.labels.file)
+    prior = tree["labels"].pop("prior")
+    if prior and methods.find(config.method).needs_prior:  # other methods do not read it
+        tree["labels"]["prior"] = _digest_of_file(prior)
     parts = [data_id, config.method, *_differences(base, config), f"seed{config.train.seed}", _digest(tree)]
     return re.sub(r"[^\w.+-]+", "-", "-".join(parts))
 
@@ -66,7 +70,7 @@ def _digest_of_file(path: str) -> str:
     try:
         return fingerprint(Path(path))
     except OSError as error:
-        raise UserError(f"cannot read the label file {path}: {error.strerror}") from error
+        raise UserError(f"cannot read the file {path}, which the settings name: {error.strerror}") from error
 
 
 def _differences(base: Config, config: Config) -> list[str]:
@@ -76,6 +80,6 @@ def _differences(base: Config, config: Config) -> list[str]:
     for section in sections:
         ours, plain = getattr(config, section).model_dump(), getattr(base, section).model_dump()
         for key, value in ours.items():
-            if value != plain[key] and key != "file":
+            if value != plain[key] and key not in ("file", "prior"):
                 differences.append(f"{key}-{Path(str(value)).name if key == 'backbone' else value}")
     return differences

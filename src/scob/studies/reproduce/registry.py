@@ -39,7 +39,7 @@ def _values(setting: str, values: tuple[float, ...]) -> Callable[[ReproductionRe
 
 
 def _main_rows(request: ReproductionRequest) -> Sequence[Variant]:
-    return list(variants.main_rows(request.methods or tuple(methods.names()), {}).values())
+    return list(variants.main_rows(request.methods or tuple(methods.comparable()), {}).values())
 
 
 SEGMENTATION = "segmentation masks"

@@ -21,7 +21,7 @@ RATES = ("OP", "OR", "OF1", "CP", "CR", "CF1")
 
 def table_main(request: ReproductionRequest) -> list[Path]:
     """Every method with both kinds of labels on every data set."""
-    names = request.methods or tuple(methods.names())
+    names = request.methods or tuple(methods.comparable())
     paper = paper_table("table-main")
     titles = {name: methods.find(name).title for name in names}
     for name in names:

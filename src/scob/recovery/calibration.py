@@ -1,0 +1,104 @@
+"""From confidence to probability: how many of the labels suggested with 70% are right? About 70 of a hundred.
+
+A confidence c becomes sigmoid(logit(c) / T + b). Two numbers that a run knows without further labels determine both:
+
+- b: the probabilities of an image's unknown labels add up to the positives it is expected to have beyond those observed
+  (`labels.k`).
+- T: the mean probability of the observed positives of held-out images is what it would be for positives drawn at
+  random, sum(p^2) / sum(p) over all labels of those images. Training images cannot tell: the network has learnt their
+  positives by heart. Without enough held-out positives, T is 1.
+
+Images that the label estimator knows and images that only have scores get a b each: their confidences are different
+quantities. Both maps are the same for all classes; a b for each class made the ranking worse (docs/oracles.md).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scob.inference.scoring import Floats
+from scob.labels import PRESENT, UNKNOWN
+from scob.training.finished_run import RunImages
+
+ENOUGH = 30  # observed positives of held-out images
+TEMPERATURES = np.geomspace(0.25, 4.0, 65)
+LEAST = 0.05  # of k: the unknown positives that an image is expected to have, at least
+Logits = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The map from confidence to probability: T, and b for confidences with and without a label estimate."""
+
+    temperature: float = 1.0
+    with_estimate: float = 0.0
+    without_estimate: float = 0.0
+
+    def probability(self, confidence: Floats, estimates: Floats | None) -> Floats:
+        """Confidences (N, L) as probabilities (N, L)."""
+        shift = np.full(confidence.shape, self.without_estimate)
+        if estimates is not None:
+            shift = np.where(np.isnan(estimates), self.without_estimate, self.with_estimate)
+        return np.asarray(sigmoid(logit(confidence) / self.temperature + shift), dtype=np.float32)
+
+
+def logit(p: Floats) -> Logits:
+    """Log-odds, at most those of one in a million."""
+    inside = np.clip(p.astype(np.float64), 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(inside / (1 - inside)), dtype=np.float64)
+
+
+def sigmoid(z: Logits) -> Logits:
+    """The inverse of `logit`."""
+    return np.asarray(0.5 * (1 + np.tanh(z / 2)), dtype=np.float64)
+
+
+def shift_to(scaled: Logits, expected: float) -> float:
+    """b such that the probabilities sigmoid(scaled + b) add up to `expected`, by halving."""
+    low, high = -40.0, 40.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        if sigmoid(scaled + middle).sum() < expected:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def temperature_of(scores: Floats, observed: NDArray[np.int8], k: float) -> float:
+    """T from the observed positives of images (N, L) that were not trained on; 1 if they are too few."""
+    positive = observed == PRESENT
+    if positive.sum() < ENOUGH:
+        return 1.0
+    logits = logit(scores)
+    best, smallest = 1.0, np.inf
+    for temperature in TEMPERATURES:
+        scaled = logits / temperature
+        p = sigmoid(scaled + shift_to(scaled, k * len(scores)))
+        difference = abs(p[positive].mean() - (p * p).sum() / p.sum())
+        if difference < smallest:
+            best, smallest = float(temperature), difference
+    return best
+
+
+def calibrate(confidence: Floats, scores: Floats, known: RunImages) -> Calibrated:
+    """The map for a run, from the confidences and scores (N, L) of its own images."""
+    observed, held_out = known.observed.values, known.held_out
+    unknown = observed == UNKNOWN
+    if not unknown.any() or not len(observed):
+        return Calibrated()
+    temperature = temperature_of(scores[held_out], observed[held_out], known.k)
+    estimated = np.zeros(observed.shape, dtype=bool) if known.estimates is None else ~np.isnan(known.estimates)
+
+    def shift(values: Floats, rows: NDArray[np.bool_]) -> float:
+        """b for the images `rows` (N,)."""
+        certain = float((observed[rows] == PRESENT).sum(axis=1).mean())
+        expected = max(LEAST * known.k, known.k - certain) * int(rows.sum())
+        entries = logit(values[rows][unknown[rows]]) / temperature
+        return shift_to(entries, min(expected, 0.95 * len(entries)))
+
+    rows: NDArray[np.bool_] = np.asarray(estimated.any(axis=1), dtype=np.bool_)
+    scored = ~rows if (~rows).any() else np.ones(len(rows), dtype=np.bool_)  # new images have scores alone
+    without = shift(scores, scored)
+    return Calibrated(temperature, shift(confidence, rows) if rows.any() else without, without)

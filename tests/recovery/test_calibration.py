@@ -1,0 +1,86 @@
+"""From confidence to probability, without knowing any further label."""
+
+import numpy as np
+import pytest
+
+from scob.labels import Labels
+from scob.recovery.calibration import Calibrated, calibrate, logit, shift_to, sigmoid, temperature_of
+from scob.training.finished_run import RunImages
+from scob.training.metrics import calibration
+
+
+def drawn(images: int, seed: int, steepness: float, offset: float):
+    """Labels drawn with known probabilities, one positive per image observed, and distorted confidences."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(-2.5, 2.0, (images, 12))
+    truth = np.where(random.random(logits.shape) < sigmoid(logits), 1, -1).astype(np.int8)
+    observed = np.zeros_like(truth)
+    for row in range(images):
+        positives = np.flatnonzero(truth[row] == 1)
+        if len(positives):
+            observed[row, random.choice(positives)] = 1
+    confidence = sigmoid(logits * steepness + offset).astype(np.float32)
+    return confidence, truth, observed, float((truth == 1).sum(axis=1).mean())
+
+
+def run_images(observed, held_out, k, estimates=None) -> RunImages:
+    names = tuple(f"{n}.png" for n in range(len(observed)))
+    labels = Labels(tuple(f"class {c}" for c in range(observed.shape[1])), names, observed)
+    return RunImages(None, labels, held_out, estimates, k)  # type: ignore[arg-type]
+
+
+def test_the_shift_makes_probabilities_add_up() -> None:
+    scaled = np.random.default_rng(0).normal(size=500)
+    for expected in (5.0, 100.0, 450.0):
+        assert sigmoid(scaled + shift_to(scaled, expected)).sum() == pytest.approx(expected, abs=1e-6)
+
+
+def test_logit_and_sigmoid_are_inverse() -> None:
+    p = np.array([0.001, 0.3, 0.9], np.float32)
+    assert sigmoid(logit(p)) == pytest.approx(p, abs=1e-6)
+    assert np.isfinite(logit(np.array([0.0, 1.0], np.float32))).all()
+
+
+@pytest.mark.parametrize("steepness", [0.5, 1.0, 2.0])
+def test_the_temperature_undoes_scores_that_are_too_flat_or_too_steep(steepness: float) -> None:
+    confidence, _, observed, k = drawn(3000, 1, steepness, 0.0)
+    assert temperature_of(confidence, observed, k) == pytest.approx(steepness, rel=0.15)
+
+
+def test_too_few_held_out_positives_leave_the_temperature_at_1() -> None:
+    confidence, _, observed, k = drawn(25, 1, 0.5, 0.0)
+    assert temperature_of(confidence, observed, k) == 1.0
+
+
+@pytest.mark.parametrize(("steepness", "offset"), [(0.5, 0.3), (0.6, -1.0), (1.8, 1.0)])
+def test_calibrated_confidences_are_probabilities(steepness: float, offset: float) -> None:
+    """No true label is used, and yet the error falls below a quarter of what it was."""
+    confidence, truth, observed, k = drawn(2500, 2, steepness, offset)
+    held_out = np.arange(2500) < 600
+    known = run_images(observed, held_out, k)
+    probability = calibrate(confidence, confidence, known).probability(confidence, None)
+    unseen = np.where(observed == 0, truth, 0)
+    before, after = calibration(confidence, unseen).error, calibration(probability, unseen).error
+    assert after < min(2.0, before / 4), (before, after)
+    assert (np.argsort(probability[0]) == np.argsort(confidence[0])).all(), "the ranking of an image stays"
+
+
+def test_images_with_and_without_an_estimate_have_a_shift_each() -> None:
+    scores, _, observed, k = drawn(1000, 3, 1.0, 0.0)
+    held_out = np.arange(1000) < 300
+    estimates = np.where(held_out[:, None], np.nan, sigmoid(logit(scores) + 2.0)).astype(np.float32)
+    confidence = np.where(held_out[:, None], scores, estimates)
+    found = calibrate(confidence, scores, run_images(observed, held_out, k, estimates))
+    assert found.with_estimate < found.without_estimate - 1
+    probability = found.probability(confidence, estimates)
+    unknown = observed == 0
+    for rows in (held_out, ~held_out):
+        expected = k - (observed[rows] == 1).sum(axis=1).mean()
+        assert (probability[rows] * unknown[rows]).sum(axis=1).mean() == pytest.approx(expected, rel=0.01)
+
+
+def test_without_unknown_labels_nothing_changes() -> None:
+    observed = np.ones((4, 3), np.int8)
+    confidence = np.full((4, 3), 0.7, np.float32)
+    assert calibrate(confidence, confidence, run_images(observed, np.zeros(4, bool), 3.0)) == Calibrated()
+    assert Calibrated().probability(confidence, None) == pytest.approx(confidence, abs=1e-6)
