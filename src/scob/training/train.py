@@ -28,6 +28,7 @@ from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.run_splits import as_it_began
 from scob.training.stopping import LOST, StopRequest, watching_peers
+from scob.training.trackers import check_tracker
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def train_once(
         stack.enter_context(watching_peers(processes, run.path, stop))
         with processes.together():
             if processes.first:
+                check_tracker(config.train.tracker)
                 stack.enter_context(run.locked())
                 (run.path / LOST).unlink(missing_ok=True)
                 if not resume:
