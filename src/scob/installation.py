@@ -8,8 +8,8 @@ from importlib.util import find_spec
 # The packages of each extra in pyproject.toml; each is imported by the name it is installed by.
 EXTRAS = {
     "train": (
-        "accelerate", "jinja2", "kornia", "matplotlib", "pycocotools", "safetensors", "tensorboard", "torch",
-        "torchmetrics", "transformers",
+        "accelerate", "huggingface_hub", "jinja2", "kornia", "matplotlib", "pycocotools", "safetensors", "tensorboard",
+        "torch", "torchmetrics", "transformers",
     ),
     "predict": ("onnxruntime",),
     "onnx": ("onnxruntime", "onnx", "onnxscript"),

@@ -18,7 +18,7 @@ from scob.launch import launch
 
 VERBS = (
     "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
-    "reproduce", "bench",
+    "push", "reproduce", "bench",
 )  # fmt: skip
 
 RESERVE = 8 << 20  # bytes

@@ -244,8 +244,8 @@ class TrainSettings(Section):
     evaluate_every: int = setting(1, "epochs between evaluations; 0: only at the end", 1, ge=0)
     log_every: int = setting(20, "steps between log lines", None, changes_result=False, ge=1)
     tracker: Literal["tensorboard", "wandb", "mlflow", "none"] = setting(
-        "tensorboard", "tensorboard|wandb|mlflow|none: where losses and measurements go, as well as to the run folder", None,
-        changes_result=False,
+        "tensorboard", "tensorboard|wandb|mlflow|none: where losses and measurements go, as well as to the run folder",
+        None, changes_result=False,
     )  # fmt: skip
     check_processes: bool = setting(
         False, "at each log line, compare hashes of weights, estimates and tree across all processes", None,

@@ -1,5 +1,7 @@
-"""Find the model that a path names. Nothing here imports torch, so predicting with ONNX starts without it."""
+"""Find the model that a path, or a name on the hub, stands for. Nothing here imports torch, so predicting with ONNX
+starts without it."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +20,16 @@ class FoundModel:
         return self.path.suffix == ".onnx"
 
 
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?")
+
+
+def is_hub_name(path: Path) -> bool:
+    """Whether a path to nothing can be OWNER/NAME[@REVISION]. `runs/photos` is a path if there is a folder `runs`."""
+    return HUB_NAME.fullmatch(path.as_posix()) is not None and not Path(path.parts[0]).exists()
+
+
 def find_model(path: str | Path) -> FoundModel:
-    """Find a model folder, the model of a finished run, or an .onnx file."""
+    """Find a model folder, the model of a finished run, an .onnx file, or OWNER/NAME[@REVISION] on the hub."""
     path = Path(path)
     if path.suffix == ".onnx" or (path / "config.json").is_file():
         if not path.exists():
@@ -30,5 +40,9 @@ def find_model(path: str | Path) -> FoundModel:
     if (path / "config.yaml").is_file():
         raise UserError(f"the run in {path} is not finished: continue it with scob train --resume {path}")
     if not path.exists():
+        if is_hub_name(path):
+            from scob.model.hub import fetch_model
+
+            return FoundModel(fetch_model(path.as_posix()))
         raise UserError(f"there is no model at {path}")
     raise UserError(f"{path} is neither a model folder (config.json), a run folder, nor an .onnx file")
