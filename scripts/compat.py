@@ -1,11 +1,12 @@
 """`make compat`: install Scob as strangers do, in new environments, and use it.
 
-    python scripts/compat.py                  light, lowest, newest, and each Python that is here
+    python scripts/compat.py                  light, lowest, newest, no extras, and each Python that is here
+    python scripts/compat.py --cuda           as well, where there is no CPU build of PyTorch, with its CUDA build
     python scripts/compat.py helps            only: the help of every verb, in this environment
     python scripts/compat.py journey FOLDER   only: train, recover, explain, export, predict, review; in this one
 
 PyTorch is installed only where its CPU build can be had; where it cannot, the light install alone is checked, and that
-is said.
+is said. With --cuda its CUDA build is installed there: gigabytes.
 """
 
 import os
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 VERBS = (
     "demo", "data", "data describe", "data check", "data download", "train", "evaluate", "compare", "predict",
-    "explain", "thresholds", "recover", "review", "export", "reproduce", "bench",
+    "explain", "thresholds", "recover", "review", "export", "push", "reproduce", "bench",
 )  # fmt: skip
 SMALL = ("data.source=scenes:48x64", "data.size=64", "train.epochs=1", "train.device=cpu")
 
@@ -86,6 +87,40 @@ def review(trained: Path) -> None:
             server.terminate()
 
 
+def without_extras(python: Path, journey: Path, pins: Path) -> None:
+    """Every verb either works or says what to install; each of those lines is run, and then the verb works."""
+    trained, photo = journey / "run", journey / "photo.png"
+    source = "scenes:48x64"
+    quick = {
+        "data describe": ("data", "describe", source), "data check": ("data", "check", source),
+        "train": ("train", "demo", *SMALL, "--out", journey / "bare"), "evaluate": ("evaluate", trained),
+        "predict": ("predict", trained, photo), "explain": ("explain", trained, photo, "--out", journey / "bare-maps"),
+        "thresholds": ("thresholds", trained, "--no-figures"), "recover": ("recover", trained),
+        "export": ("export", trained, "--out", journey / "bare.onnx"),
+        "predict .onnx": ("predict", journey / "model.onnx", photo),
+        "predict to Parquet": ("predict", journey / "model.onnx", photo, "-o", journey / "bare.parquet"),
+    }  # fmt: skip
+    slow = {
+        "demo": ("demo", "--out", journey / "bare-demo"), "compare": ("compare", "an", "scob", "--data", source),
+        "review": ("review", trained), "push": ("push", trained, "owner/name"), "bench step": ("bench", "step"),
+        "reproduce": ("reproduce", "table-ablation", "--data", "scenes", "--out", journey / "bare-tables"),
+    }  # fmt: skip
+    lines: dict[str, list[str]] = {}
+    for name, words in {**quick, **slow}.items():
+        done = run(python, "-m", "scob", *words, check=False)
+        line = re.search(r"pip install [\w -]+", " ".join(done.stderr.split()))
+        if done.returncode and (line is None or done.returncode != 2 or "Traceback" in done.stderr):
+            sys.exit(f"scob {name}, without extras, neither works nor says what to install:\n{done.stderr}")
+        lines.setdefault(line.group().strip() if done.returncode and line else "works", []).append(name)
+    for line, names in lines.items():
+        print(f"    {', '.join(names)}: {line}", flush=True)
+    for line in lines.keys() - {"works"}:
+        run(python, "-m", *line.split(), "--quiet", "-c", pins)
+    for words in quick.values():
+        run(python, "-m", "scob", *words)
+    print("    after those lines: " + ", ".join(quick), flush=True)
+
+
 def build_wheel(folder: Path) -> Path:
     """The wheel of this checkout, built from a copy: a build folder of earlier days must not get into it."""
     source = folder / "source"
@@ -100,15 +135,15 @@ class Environment:
     """A new virtual environment with the wheel in it."""
 
     def __init__(self, folder: Path, python: str, wheel: Path) -> None:
-        self.folder, self.wheel = folder, wheel
+        self.folder, self.wheel, self.pins = folder, wheel, folder / "pins.txt"
         run(python, "-m", "venv", folder)
         self.python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
 
     def install(self, extra: str, constraints: Sequence[str] = ()) -> bool:
         """Install the wheel with an extra, of these versions; False if there are no such packages."""
-        pins = self.folder / "pins.txt"
-        pins.write_text("\n".join(constraints), encoding="utf-8")
-        command = [self.python, "-m", "pip", "install", "--quiet", "-c", pins, f"{self.wheel}[{extra}]"]
+        self.pins.write_text("\n".join(constraints), encoding="utf-8")
+        wanted = f"{self.wheel}[{extra}]" if extra else self.wheel
+        command = [self.python, "-m", "pip", "install", "--quiet", "-c", self.pins, wanted]
         done = run(*command, check=False)
         if done.returncode:
             print("    " + next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr))
@@ -171,7 +206,10 @@ def main() -> None:
                     continue
                 print(f"Python {version}, all extras, {name} versions", flush=True)
                 here = Environment(folder / f"{name}-{version}", python, wheel)
-                torch = next((pin for pin in (torch_pin(pins), torch_pin(tested)) if here.has(pin)), None)
+                candidates = [torch_pin(pins), torch_pin(tested)]
+                if "--cuda" in sys.argv:
+                    candidates.append(torch_pin(tested).removesuffix("+cpu"))
+                torch = next((pin for pin in candidates if here.has(pin)), None)
                 if torch is None:
                     print("    no CPU build of PyTorch for this Python here: the light install alone is checked")
                     shutil.rmtree(here.folder)
@@ -184,9 +222,16 @@ def main() -> None:
                 (folder / f"journey-{name}-{version}").mkdir()
                 here.script("helps")
                 here.script("journey", folder / f"journey-{name}-{version}")
-                exported = exported or folder / f"journey-{name}-{version}" / "model.onnx"
                 print(f"    {here.megabytes()} MB", flush=True)
                 shutil.rmtree(here.folder)
+                if exported is None:
+                    exported = folder / f"journey-{name}-{version}" / "model.onnx"
+                    print(f"Python {version}, no extras", flush=True)
+                    bare = Environment(folder / "bare", python, wheel)
+                    bare.install("", [torch]) or sys.exit(f"the install without extras fails on Python {version}")
+                    print(f"    {bare.megabytes()} MB", flush=True)
+                    without_extras(bare.python, exported.parent, bare.pins)
+                    shutil.rmtree(bare.folder)
             print(f"Python {version}, light install", flush=True)
             light = Environment(folder / f"light-{version}", python, wheel)
             light.install("predict") or sys.exit(f"the light install fails on Python {version}")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scob.inference.evaluate_masks import evaluate_masks as evaluate_masks
     from scob.inference.explain import ExplanationFiles as ExplanationFiles
     from scob.inference.explain import explain as explain
+    from scob.inference.hub import HubOptions as HubOptions
+    from scob.inference.hub import push_to_hub as push_to_hub
     from scob.inference.model import InferenceOptions as InferenceOptions
     from scob.inference.model import Scob as Scob
     from scob.inference.onnx.export import ExportCheck as ExportCheck
@@ -57,6 +59,7 @@ _HOME = {
     "MapSettings": "scob.algorithm.cam",
     "NamingRule": "scob.inference.predictions",
     "DataOptions": "scob.inference.evaluate",
+    "HubOptions": "scob.inference.hub",
     "InferenceOptions": "scob.inference.model",
     "Scob": "scob.inference.model",
     "ScoringOptions": "scob.inference.scoring",
@@ -79,6 +82,7 @@ _HOME = {
     "open_split": "scob.data.readers",
     "predict": "scob.inference.predict",
     "prepare": "scob.training.prepare",
+    "push_to_hub": "scob.inference.hub",
     "recover": "scob.recovery.suggest",
     "reproduce": "scob.studies.reproduce.registry",
     "serve": "scob.recovery.web.server",

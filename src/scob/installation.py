@@ -8,8 +8,8 @@ from importlib.util import find_spec
 # The packages of each extra in pyproject.toml; each is imported by the name it is installed by, with _ for -.
 EXTRAS = {
     "train": (
-        "accelerate", "jinja2", "kornia", "matplotlib", "pycocotools", "safetensors", "tensorboard", "torch",
-        "torchmetrics", "transformers",
+        "accelerate", "huggingface_hub", "jinja2", "kornia", "matplotlib", "pycocotools", "safetensors", "tensorboard",
+        "torch", "torchmetrics", "transformers",
     ),
     "predict": ("onnxruntime",),
     "onnx": ("onnxruntime", "onnx", "onnxscript"),
@@ -35,9 +35,9 @@ def install_line(extra: str) -> str:
 
 def explain_missing(module: str | None) -> str | None:
     """What to say when an import fails: which package is missing and how to get it; None if it is not one of ours."""
-    package = (module or "").partition(".")[0].replace("_", "-")
+    name = (module or "").partition(".")[0]
     for extra, packages in EXTRAS.items():
-        if package in packages:
+        if package := next((package for package in packages if package.replace("-", "_") == name), None):
             return f"this needs {package}, which is not installed: {install_line(extra)}"
     return None
 

@@ -18,8 +18,7 @@ from scob.launch import launch
 
 VERBS = (
     "demo", "data", "train", "evaluate", "compare", "predict", "explain", "thresholds", "recover", "review", "export",
-    "serve",
-    "reproduce", "bench",
+    "serve", "push", "reproduce", "bench",
 )  # fmt: skip
 
 RESERVE = 8 << 20  # bytes

@@ -20,10 +20,9 @@ from scob.config.sections import (
     LabelSettings,
     ModelSettings,
     ScobSettings,
-    Section,
     TrainSettings,
-    setting,
 )
+from scob.config.setting import Section, setting
 from scob.config.values import changed_values, known_keys, preset_values, result_neutral_keys
 
 __all__ = [

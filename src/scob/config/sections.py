@@ -10,39 +10,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-_SAME = object()
+from scob.config.setting import Section, setting
+
 RELEASED_K = {"coco": 3.9}  # by data.format: the authors' code has a k of its own for COCO
-
-
-def setting(
-    default: Any,
-    help: str,
-    paper: Any = _SAME,
-    changes_result: bool = True,
-    released: Any = _SAME,
-    before: Any = _SAME,
-    **limits: Any,
-) -> Any:
-    """A field with its help text, the paper's value (`paper=None`: the paper does not give one) and the released one.
-
-    Without `paper` it is the default, without `released` that of the paper.
-
-    `before` is how things were before the setting existed, if not like the default: its value in a stored run that
-    lacks it. `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs and
-    saves, but not what it computes: a resumed run may change it, and two runs that differ only in it are the same run.
-    """
-    paper_value = default if paper is _SAME else paper
-    released_value = paper_value if released is _SAME else released
-    extra = {"paper": paper_value, "released": released_value, "changes_result": changes_result}
-    if before is not _SAME:
-        extra["before"] = before
-    return Field(default, description=help, json_schema_extra=extra, **limits)
-
-
-class Section(BaseModel):
-    """A group of settings. Unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False)
 
 
 class DataSettings(Section):
@@ -258,6 +228,10 @@ class TrainSettings(Section):
     )
     evaluate_every: int = setting(1, "epochs between evaluations; 0: only at the end", 1, ge=0)
     log_every: int = setting(20, "steps between log lines", None, changes_result=False, ge=1)
+    tracker: Literal["tensorboard", "wandb", "mlflow", "none"] = setting(
+        "tensorboard", "tensorboard|wandb|mlflow|none: where losses and measurements go, as well as to the run folder",
+        None, changes_result=False,
+    )  # fmt: skip
     check_processes: bool = setting(
         False, "at each log line, compare hashes of weights, estimates and tree across all processes", None,
         changes_result=False,

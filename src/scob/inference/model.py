@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scob.algorithm.cam import MapSettings
     from scob.inference.decoding import Picture
     from scob.inference.explain import Explanation
+    from scob.inference.hub import HubOptions
     from scob.model.network import Network
     from scob.training.model_folder import ModelCard
 
@@ -54,14 +55,16 @@ class Scob:
     ('person', 'dog')
     """
 
-    def __init__(self, network: "Network", card: "ModelCard", device: "torch.device") -> None:
-        self.network, self.card, self.device = network, card, device
+    def __init__(
+        self, network: "Network", card: "ModelCard", device: "torch.device", folder: Path | None = None
+    ) -> None:
+        self.network, self.card, self.device, self.folder = network, card, device, folder
         self.classes, self.size = card.classes, card.size
         self.thresholds = np.array(card.thresholds, np.float32)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: str = "auto") -> "Scob":
-        """Load a model folder, or the model of a finished run folder."""
+        """Load a model folder, the model of a finished run folder, or a model on the hub ("owner/name")."""
         import torch
 
         from scob.parallel import choose_device
@@ -76,7 +79,15 @@ class Scob:
         network, card = load_network(model.path, torch_device)
         if torch_device.type in ("cpu", "cuda"):
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return cls(network, card, torch_device)
+        return cls(network, card, torch_device, model.run or model.path)
+
+    def push_to_hub(self, name: str, options: "HubOptions | None" = None) -> str:
+        """Publish the model as "owner/name" on the hub, with a model card; returns its address."""
+        from scob.inference.hub import HubOptions, push_to_hub
+
+        if self.folder is None:
+            raise UserError("only a model that was opened with from_pretrained can be published")
+        return push_to_hub(self.folder, name, options or HubOptions())
 
     def prepare(self, pixels: Pixels) -> "torch.Tensor":
         """(B, S, S, 3) uint8 -> normalised (B, 3, S, S) on the device, channels last."""

@@ -1,4 +1,7 @@
-"""Finds methods by name. A method is one file, here or in a folder of your own, with one subclass of `Method`."""
+"""Finds methods by name. A method is one file, here or in a folder of your own, with one subclass of `Method`.
+
+Other packages offer theirs through entry points (`scob.plugins`).
+"""
 
 import importlib
 import importlib.util
@@ -14,6 +17,7 @@ from scob.algorithm.method import LossMethod, Method, Optimiser, Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, explain
 from scob.errors import UserError, nearest
+from scob.plugins import check_names, load_plugin, plugins
 
 __all__ = [
     "Batch",
@@ -58,6 +62,7 @@ def _register_built_in() -> None:
     for info in pkgutil.iter_modules(__path__):
         _register_classes_in(importlib.import_module(f"{__name__}.{info.name}"))
     _register_classes_in(importlib.import_module("scob.algorithm.bootstrap"))
+    check_names("methods", _registered)
 
 
 def register_folder(folder: Path) -> None:
@@ -76,7 +81,7 @@ def register_folder(folder: Path) -> None:
 def names() -> list[str]:
     """The names of all methods."""
     _register_built_in()
-    return sorted(_registered)
+    return sorted({*_registered, *plugins("methods")})
 
 
 def comparable() -> list[str]:
@@ -92,9 +97,21 @@ def section_names() -> list[str]:
 def find(name: str) -> type[Method]:
     """The method of that name."""
     _register_built_in()
+    if name not in _registered and name in plugins("methods"):
+        _register_plugin(name)
     if name not in _registered:
-        raise UserError(f"there is no method {name!r}.{nearest(name, _registered)} Known: {', '.join(names())}")
+        raise UserError(f"there is no method {name!r}.{nearest(name, names())} Known: {', '.join(names())}")
     return _registered[name]
+
+
+def _register_plugin(name: str) -> None:
+    """Register a method of another package."""
+    offered = load_plugin(plugins("methods")[name])
+    if not (inspect.isclass(offered) and issubclass(offered, Method) and getattr(offered, "name", None) == name):
+        raise UserError(
+            f"the entry point {name!r} under scob.methods must be a subclass of Method whose name is {name!r}"
+        )
+    register(offered)
 
 
 def class_for(config: Config) -> type[Method]:

@@ -5,6 +5,8 @@ import threading
 import time
 from pathlib import Path
 
+from scob.errors import UserError, first_line
+
 REMEMBERED_SECONDS = 60
 
 
@@ -66,3 +68,32 @@ def fetch_file(name: str, file: str) -> Path | None:
         return Path(hf_hub_download(name, file))
     except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
         return None
+
+
+@functools.lru_cache(maxsize=8)
+def fetch_model(name: str) -> Path:
+    """The model folder OWNER/NAME[@REVISION] of the hub, from the cache if the hub cannot be reached."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    repository, _, revision = name.partition("@")
+    wanted = ["config.json", "model.safetensors", "README.md"]
+    offline = not hub_is_reachable()
+    try:
+        folder = Path(
+            snapshot_download(repository, revision=revision or None, allow_patterns=wanted, local_files_only=offline)
+        )
+    except LocalEntryNotFoundError:
+        raise UserError(
+            f"there is no model at {name}: no such folder, and the hub, which might have it, cannot be reached"
+        ) from None
+    except RepositoryNotFoundError:
+        raise UserError(
+            f"there is no model at {name}: no such folder, and none on the hub that you may see (hf auth login, if it "
+            "is private)"
+        ) from None
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise UserError(f"the model {name} could not be fetched from the hub: {first_line(error)}") from error
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{name} on the hub is not a Scob model: it has no config.json")
+    return folder

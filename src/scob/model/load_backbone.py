@@ -1,4 +1,5 @@
-"""Load a backbone by name (embedded, `transformers` folder, torchvision file, hub name), or save one to a folder.
+"""Load a backbone by name (embedded, `transformers` folder, torchvision file, hub name, that of another package), or
+save one to a folder.
 
 A model folder stores only the configuration of its backbone, beside the weights of the whole network.
 """
@@ -19,6 +20,7 @@ from scob.model.embedded import EMBEDDED, backbone_path
 from scob.model.hub import hub_is_reachable
 from scob.model.preprocessing import PREPROCESSING
 from scob.model.resnet_weights import resnet_from_file
+from scob.plugins import load_plugin, plugins
 
 DEEPEST = 1000
 
@@ -63,7 +65,7 @@ def backbone_from_config(config: Mapping[str, Any], name: str, freeze: str = "al
     try:
         if config["model_type"] in KINDS:
             return Backbone(tower_from_config(config), name, freeze)
-        parsed = _auto_config().for_model(**config)
+        parsed = _auto_config(config["model_type"]).for_model(**config)
         return Backbone(_backbone_class(parsed)(parsed), name, freeze)
     except UserError:
         raise
@@ -102,12 +104,15 @@ def tap_two_stages(config: Any) -> Any:
     return config
 
 
-def _auto_config() -> Any:
-    """`AutoConfig`, which knows our own kind too."""
-    from transformers import AutoConfig
+def _auto_config(kind: str = "") -> Any:
+    """`AutoConfig`, which knows our own kind too; for a kind that it does not know, also those of other packages."""
+    from transformers import CONFIG_MAPPING, AutoConfig
 
     import scob.model.efficientnet_lite  # noqa: F401 (it registers itself)
 
+    if kind and kind not in CONFIG_MAPPING:
+        for entry in plugins("backbones").values():
+            load_plugin(entry)  # its module registers its kind
     return AutoConfig
 
 

@@ -35,6 +35,7 @@ from scob.training.results import measure
 from scob.training.resume import check_frozen, origin_of
 from scob.training.run_folder import RunFolder
 from scob.training.stopping import Interrupted, StopRequest
+from scob.training.trackers import open_tracker
 
 SCORING = {"holdout": "scoring held-out images", "evaluate": "evaluating", "train": "scoring training images"}
 AGREE_EVERY = 10  # steps on a GPU; asking more often would make the host wait for it
@@ -56,12 +57,8 @@ class Training:
         self.execution = experiment.execution
         self.graphed = graphed_step(experiment, self._give_up_graph)
         self.scored_at_once = FittingBatch(EVALUATED_AT_ONCE, listen)
-        self.tracker: Any = None
-        if experiment.processes.first:
-            from accelerate.tracking import TensorBoardTracker
-
-            self.tracker = TensorBoardTracker("tensorboard", logging_dir=str(run.path))
-            self.tracker.start()
+        with experiment.processes.together():
+            self.tracker = open_tracker(experiment.config, run.path) if experiment.processes.first else None
 
     def close(self) -> None:
         """End the trackers."""

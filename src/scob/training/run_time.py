@@ -73,7 +73,8 @@ def as_executed(config: Config, data: Data, processes: Processes) -> Config:
     splits = {"train": data.train, "holdout": data.holdout, "evaluate": data.evaluate}
     images = {name: len(split) for name, split in splits.items() if split is not None}
     plan, _ = plan_inputs(config, images, processes, (backbone, backbone.grids(config.data.size)))
-    chosen = {"feature_cache": plan.features, "compile": config.train.compile if plan.resident else False}
+    compiled = config.train.compile if plan.resident else False
+    chosen = {"feature_cache": plan.features, "compile": compiled, "tracker": "none"}
     plain = config.data.model_copy(update={"workers": 0, "cache": ""})
     return config.model_copy(update={"data": plain, "train": config.train.model_copy(update=chosen)})
 

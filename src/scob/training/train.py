@@ -29,6 +29,7 @@ from scob.training.run_data import Data, load_data
 from scob.training.run_folder import RunFolder
 from scob.training.run_splits import as_it_began, how_measured
 from scob.training.stopping import LOST, StopRequest, watching_peers
+from scob.training.trackers import check_tracker
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def train_once(
         stack.enter_context(watching_peers(processes, run.path, stop))
         with processes.together():
             if processes.first:
+                check_tracker(config.train.tracker)
                 stack.enter_context(run.locked())
                 (run.path / LOST).unlink(missing_ok=True)
                 if not resume:

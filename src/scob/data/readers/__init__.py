@@ -1,4 +1,7 @@
-"""Which reader reads which source. A new reader is a module with the functions of `ReaderModule`, and a line here."""
+"""Which reader reads which source. A new reader is a module with the functions of `ReaderModule`, and a line here.
+
+Other packages offer theirs through entry points (`scob.plugins`).
+"""
 
 import difflib
 import importlib
@@ -12,6 +15,7 @@ import numpy as np
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
+from scob.plugins import check_names, load_plugin, plugins
 
 # They are tried in this order: layouts with a fixed shape come before those that match almost any folder.
 READERS = {
@@ -55,11 +59,26 @@ class ReaderModule(Protocol):
         ...
 
 
+MATCH_ALMOST_ANYTHING = ("table", "folder")
+
+
+def reader_names() -> list[str]:
+    """All readers in the order in which they are tried; those of other packages before the least particular ones."""
+    check_names("readers", READERS)
+    fixed = [name for name in READERS if name not in MATCH_ALMOST_ANYTHING]
+    return [*fixed, *sorted(plugins("readers")), *MATCH_ALMOST_ANYTHING]
+
+
 def reader(name: str) -> ReaderModule:
     """The reader of that name, imported now."""
-    if name not in READERS:
-        raise UserError(f"there is no reader {name!r}; the readers are {', '.join(READERS)}")
-    return cast(ReaderModule, importlib.import_module(READERS[name]))
+    if name in READERS:
+        return cast(ReaderModule, importlib.import_module(READERS[name]))
+    if name not in reader_names():
+        raise UserError(f"there is no reader {name!r}; the readers are {', '.join(reader_names())}")
+    offered = load_plugin(plugins("readers")[name])
+    if not all(callable(getattr(offered, function, None)) for function in ("recognises", "splits", "read")):
+        raise UserError(f"the reader {name!r} of another package lacks one of recognises, splits and read")
+    return cast(ReaderModule, offered)
 
 
 def is_scenes(source: str) -> bool:
@@ -77,12 +96,13 @@ def infer_format(source: str) -> str:
         raise UserError(
             f"there is no data at {source}{searched}; give a folder, a table (CSV or JSON lines), or 'scenes'"
         )
-    for name in READERS:
+    for name in reader_names():
         if reader(name).recognises(path):
             return name
     raise UserError(
         f"{source} is neither VOC, COCO nor CUB, nor a CSV or JSON-lines table, nor a folder with one folder "
-        f"of images per class{_folders_that_are_no_classes(path)}; name its kind with format: " + "|".join(READERS)
+        f"of images per class{_folders_that_are_no_classes(path)}; name its kind with format: "
+        + "|".join(reader_names())
     )
 
 
@@ -95,7 +115,8 @@ def _folders_that_are_no_classes(source: Path) -> str:
 def taken_as(source: str, options: ReadOptions = ReadOptions(), format: str = "auto") -> str:
     """What a source is taken for, such as 'COCO, 80 classes', from its names and labels; no image is opened."""
     name = infer_format(source) if format == "auto" else format
-    return reader(name).title(Path(source), options)
+    module = reader(name)
+    return module.title(Path(source), options) if hasattr(module, "title") else name  # other packages' may have none
 
 
 def splits_of(source: str, format: str = "auto") -> tuple[str, ...]:
