@@ -48,8 +48,17 @@ class Faults:
         except BaseException:
             fault.tracebacks += 1
             raise
-        fault.told += told
-        fault.same += fault.told == before
+        else:
+            fault.told += told
+            fault.same += fault.told == before
+        finally:
+            self.write()
+
+    def write(self) -> None:
+        """Write the count so far, if `SCOB_FAULTS` names a file for it."""
+        if report := os.environ.get("SCOB_FAULTS"):
+            kinds = {kind: asdict(fault) for kind, fault in self.kinds.items()}
+            Path(report).write_text(json.dumps(kinds, indent=1))
 
 
 KEY: pytest.StashKey[Faults] = pytest.StashKey()
@@ -61,13 +70,12 @@ def faults(request: pytest.FixtureRequest) -> Faults:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the count; if `SCOB_FAULTS` names a file, write it there too."""
-    kinds = {kind: asdict(fault) for kind, fault in config.stash.get(KEY, Faults()).kinds.items()}
+    """Print the count."""
+    kinds = config.stash.get(KEY, Faults()).kinds
     if not kinds:
         return
-    if report := os.environ.get("SCOB_FAULTS"):
-        Path(report).write_text(json.dumps(kinds, indent=1))
     terminalreporter.section("durability")
     width = max(map(len, kinds))
-    for kind, counts in kinds.items():
-        terminalreporter.write_line(f"{kind:{width}}  " + ", ".join(f"{name} {n}" for name, n in counts.items() if n))
+    for kind, fault in kinds.items():
+        counts = (f"{name} {number}" for name, number in asdict(fault).items() if number)
+        terminalreporter.write_line(f"{kind:{width}}  {', '.join(counts)}")

@@ -21,10 +21,12 @@ from scob.training.events import Event, StepLogged
 from scob.training.loop import Training
 from scob.training.run_folder import RunFolder
 from scob.training.train import SharedParts, train
+from support.interrupted import Broken, broken_at
 from support.runs import same, trained_weights
 from support.struck import ENVIRONMENT, SCOB, bytes_lost
 
 SAVING = "train.checkpoint_steps=4"
+DAY = 86400.0
 
 
 @pytest.fixture
@@ -131,7 +133,7 @@ def test_a_second_run_on_a_folder_is_refused(configure: Any, scenes_of: Any, tmp
         train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
 
 
-@pytest.mark.parametrize("jump", [-1e9, 1e9])
+@pytest.mark.parametrize("jump", [-1e9, 1e9, -DAY, DAY])
 def test_a_clock_that_jumps_changes_nothing(
     configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path, monkeypatch: Any, faults: Any, jump: float
 ) -> None:
@@ -144,10 +146,27 @@ def test_a_clock_that_jumps_changes_nothing(
         return now() + (jump if told % 2 else 0)
 
     monkeypatch.setattr(time, "time", jumping)
-    with faults.inject("clock jumps by 30 years") as fault:
+    with faults.inject("clock jumps by a day or 30 years") as fault:
         train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
         fault.lost = bytes_lost(run_small(SAVING), tmp_path / "run")
         assert told > 20
+        assert fault.lost == 0
+
+
+@pytest.mark.parametrize("jump", [-DAY, DAY])
+def test_a_clock_that_changes_by_two_days_before_a_run_is_resumed_changes_nothing(
+    configure: Any, scenes_of: Any, run_small: Any, tmp_path: Path, monkeypatch: Any, faults: Any, jump: float
+) -> None:
+    config, run, now = configure(SAVING), tmp_path / "run", time.time
+    with faults.inject("clock jumps by a day or 30 years") as fault:
+        monkeypatch.setattr(time, "time", lambda: now() + jump)
+        with pytest.raises(Broken):
+            train(config, run, shared=SharedParts(scenes_of(config)), listen=broken_at(11))
+        for path in run.rglob("*"):
+            os.utime(path, (now() + jump, now() + jump))
+        monkeypatch.setattr(time, "time", lambda: now() - jump)
+        train(config, run, resume=True, shared=SharedParts(scenes_of(config)))
+        fault.lost = bytes_lost(run_small(SAVING), run)
         assert fault.lost == 0
 
 

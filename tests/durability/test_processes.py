@@ -175,6 +175,29 @@ def test_a_run_of_two_processes_can_be_finished_by_three_or_by_one(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_two_processes_that_are_killed_are_continued_by_two_or_three(
+    small_words: tuple[str, ...], alone: Path, tmp_path: Path, faults: Any, count: int
+) -> None:
+    run = tmp_path / "run"
+    with faults.inject("both of two processes killed, resumed with 2 or 3") as fault:
+        words = launched(2, "train", *small_words, *PRECISE, "--out", str(run))
+        process = subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 300
+        while not list((run / "checkpoints").glob("step-*")) and time.monotonic() < end:
+            time.sleep(0.01)
+        for victim in (*children(process.pid), process.pid):
+            os.kill(victim, signal.SIGKILL)
+        process.wait(60)
+        assert not (run / "summary.json").exists()
+        done = finish(launched(count, "train", "--resume", str(run)))
+        assert done.returncode == 0, done.stderr
+        assert compare(alone, run) < 1e-5
+        fault.lost = len(records(alone)) - len(records(run))
+        assert fault.lost == 0
+
+
+@pytest.mark.slow
 def test_what_one_process_refuses_all_refuse(small_words: tuple[str, ...], alone: Path) -> None:
     done = finish(launched(2, "train", *small_words, *PRECISE, "--out", str(alone)), 200)
     assert done.returncode != 0

@@ -3,10 +3,12 @@
 Only this layer prints, except that predictions without --out are written straight to stdout.
 """
 
+import contextlib
 import importlib
 import os
 import re
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -96,14 +98,24 @@ def main() -> None:
         del reserve
         if debug:
             raise
-        complain(MEMORY_SHORT if is_memory_short(error) else str(error))
+        if is_memory_short(error):
+            end_without_memory()
+        complain(str(error))
         sys.exit(2)
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError) as error:
         del reserve
         if debug or not is_memory_short(error):
             explain_or_raise(error, debug)
-        complain(MEMORY_SHORT)
-        sys.exit(2)
+        end_without_memory()
+
+
+def end_without_memory() -> NoReturn:
+    """Say that memory ran out, and end at once: what libraries do at the end of a process needs memory too."""
+    complain(MEMORY_SHORT)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(2)
 
 
 def is_memory_short(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ def complain(message: str) -> None:
     """Print an error to stderr."""
     try:
         err.print(f"[bold red]scob:[/] {escape(message)}", soft_wrap=True, highlight=False)
-    except MemoryError:  # printing in colour needs more than there is
+    except Exception:  # printing in colour needs more memory than there may be left
         sys.stderr.write(f"scob: {printable(message)}\n")
 
 

@@ -15,7 +15,7 @@ NAME = "table-optimisation"
 
 
 @pytest.mark.slow
-def test_killed_half_way_it_finishes_and_gives_what_an_undisturbed_one_gives(small_words, tmp_path):
+def test_killed_half_way_it_finishes_and_gives_what_an_undisturbed_one_gives(small_words, tmp_path, faults):
     def command(out):
         return [
             str(SCOB), "reproduce", NAME, "--data", "scenes", "--out", str(out), *small_words,
@@ -25,26 +25,27 @@ def test_killed_half_way_it_finishes_and_gives_what_an_undisturbed_one_gives(sma
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     struck, calm = tmp_path / "struck", tmp_path / "calm"
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command(struck), env=environment, stdout=log, stderr=log)
-        try:
-            wait_for(lambda: len(finished(struck)) >= 2 and interrupted(struck), process, tmp_path / "log")
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-    done = finished(struck)
-    assert 2 <= len(done) < 5 and not (struck / f"{NAME}.md").exists()
-    before = {path: contents(path) for path in done}
+    with faults.inject("reproduce killed"):
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen(command(struck), env=environment, stdout=log, stderr=log)
+            try:
+                wait_for(lambda: len(finished(struck)) >= 2 and interrupted(struck), process, tmp_path / "log")
+            finally:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+        done = finished(struck)
+        assert 2 <= len(done) < 5 and not (struck / f"{NAME}.md").exists()
+        before = {path: contents(path) for path in done}
 
-    again = subprocess.run(command(struck), env=environment, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    assert again.stderr.count(", reused") == len(done)
-    assert {path: contents(path) for path in done} == before
-    assert len(finished(struck)) == 5
+        again = subprocess.run(command(struck), env=environment, capture_output=True, text=True)
+        assert again.returncode == 0, again.stderr
+        assert again.stderr.count(", reused") == len(done)
+        assert {path: contents(path) for path in done} == before
+        assert len(finished(struck)) == 5
 
-    undisturbed = subprocess.run(command(calm), env=environment, capture_output=True, text=True)
-    assert undisturbed.returncode == 0, undisturbed.stderr
-    assert json.loads((struck / f"{NAME}.json").read_text()) == json.loads((calm / f"{NAME}.json").read_text())
+        undisturbed = subprocess.run(command(calm), env=environment, capture_output=True, text=True)
+        assert undisturbed.returncode == 0, undisturbed.stderr
+        assert json.loads((struck / f"{NAME}.json").read_text()) == json.loads((calm / f"{NAME}.json").read_text())
 
 
 def finished(out):
