@@ -11,6 +11,7 @@ import sys
 import typer
 
 from scob.cli.console import complain
+from scob.cli.help import with_plain_help
 from scob.errors import UserError
 from scob.launch import launch
 
@@ -50,7 +51,7 @@ def build() -> typer.Typer:
 
     for verb in VERBS:
         importlib.import_module(f"scob.cli.{verb}").register(app)
-    return app
+    return with_plain_help(app)
 
 
 def hide_token(words: list[str]) -> None:

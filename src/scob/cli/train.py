@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import command, counted, duration, err, escape, note, out, prints, table
+from scob.cli.console import MEASURES, MEASURES_MAP, command, counted, duration, err, escape, note, out, prints, table
 from scob.cli.options import Device, with_options
 from scob.errors import UserError
 from scob.files import free_path, named
@@ -44,6 +44,11 @@ class TrainOptions:
     backbone: Annotated[
         str, typer.Option(help="Hub name, folder, torchvision .pth file, or one that comes with Scob: photographs.")
     ] = ""
+    size: Annotated[
+        int | None, typer.Option(min=16, max=4096, help="Side of the square input in pixels (data.size).")
+    ] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the images (train.epochs).")] = None
+    batch: Annotated[int | None, typer.Option(min=1, help="Images per step (train.batch).")] = None
     device: Device = ""
     init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
@@ -81,7 +86,7 @@ def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
     from scob.training.train import train as run
     from scob.training.unfinished import ending_after, epochs_asked
 
-    o, words = options, options.settings or []
+    o, words = options, with_short_options(options)
     prepared: Prepared | None = None
     until: int | None = None
     if o.methods_folder is not None:
@@ -136,7 +141,7 @@ def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]"
     from scob.training.run_time import estimate_seconds
 
     assert o.images is not None
-    words, source = o.settings or [], named(o.images)
+    words, source = with_short_options(o), named(o.images)
     folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
     if launch().count == 1:  # before anything is written into it; with several processes only the first one checks
         RunFolder(folder).check_free()
@@ -163,7 +168,7 @@ def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
     from scob.training.continuation import config_from_model
     from scob.training.run_folder import RunFolder
 
-    words = o.settings or []
+    words = with_short_options(o)
     config = read_config(words, o.backbone, o.device)
     name = Path(config.data.source).name.replace(":", "-")
     folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
@@ -171,6 +176,12 @@ def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
         RunFolder(folder).check_free()
         config = config_from_model(config, o.init, folder, [word for word in words if "=" in word])
     return config, folder
+
+
+def with_short_options(o: TrainOptions) -> list[str]:
+    """The settings on the command line, with --size, --epochs and --batch written as settings."""
+    given = {"data.size": o.size, "train.epochs": o.epochs, "train.batch": o.batch}
+    return [*(o.settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 
 def check_combination(options: TrainOptions, single_process: bool) -> None:
@@ -191,6 +202,10 @@ def check_combination(options: TrainOptions, single_process: bool) -> None:
         )
     if o.resume is not None and (o.images is not None or o.init is not None or o.out_folder is not None or o.backbone):
         raise UserError("--resume continues a run as it was: leave out --images, --init, --backbone and --out")
+    if o.resume is not None and (o.size, o.epochs, o.batch) != (None, None, None):
+        raise UserError(
+            "--resume continues a run as it was: leave out --size, --epochs and --batch (--extend epochs=N)"
+        )
 
 
 def read_config(words: list[str], backbone: str, device: str) -> "Config":
@@ -247,11 +262,14 @@ def show(summary: dict[str, Any], folder: Path) -> None:
         rows.append(("OF1 / CF1 at 0.5", f"{rates['OF1']:.1f} / {rates['CF1']:.1f}"))
     else:
         rows.append(("mAP", "not reported (no evaluation split)"))
-    last = summary["curve"][-1] if summary["curve"] else {}
-    for key in ("mAP-observed", "mAP-holdout-full"):
-        if last.get(key) is not None:
-            rows.append((f"{key} (held-out images, last epoch)", f"{last[key]:.2f}"))
+    chosen: dict[str, Any] = next(
+        (point for point in summary["curve"] if point.get("epoch") == summary["selected_epoch"]), {}
+    )
+    for key, by in (("mAP-observed", "the labels you gave"), ("mAP-holdout-full", "all their labels")):
+        if chosen.get(key) is not None:
+            rows.append((f"mAP on held-out images, by {by}", f"{chosen[key]:.2f}"))
     rows += [("time", duration(summary["seconds"])), ("run folder", str(folder)), ("model", str(folder / "model"))]
     out.print(table("Done", ("what", "value"), rows))
+    out.print(MEASURES if evaluation.get("mAP") is not None else MEASURES_MAP, style="dim", highlight=False)
     following = command("predict", folder, "IMAGES"), command("recover", folder)
     out.print(f"Next:  {escape(following[0])}\n       {escape(following[1])}", highlight=False, soft_wrap=True)
