@@ -65,7 +65,11 @@ def train(
                 if not resume:
                     run.check_free()
                     if left := set_aside(run.checkpoints):
-                        listen(Note(f"{left} checkpoints of an earlier run were in {run.checkpoints}: renamed"))
+                        listen(
+                            Note(
+                                f"{run.checkpoints} contained {left} checkpoints of an earlier run; they have been renamed"
+                            )
+                        )
         if resume and (ended := summary_of_whole_run(run, config.train.epochs, listen)) is not None:
             return FinishedRun(run, config, ended)
         data = shared.data or read_data(config, listen, run if resume and run.config_file.exists() else None)
@@ -113,7 +117,7 @@ def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data
     if measured := how_measured(data.evaluate):
         listen(Note(measured))
     if skipped := data.train.skipped:
-        listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
+        listen(Note(f"left out {len(skipped)} of the images; the first: {cause(skipped[0])}"))
     return data
 
 
