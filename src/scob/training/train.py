@@ -65,11 +65,7 @@ def train(
                 if not resume:
                     run.check_free()
                     if left := set_aside(run.checkpoints):
-                        listen(
-                            Note(
-                                f"{run.checkpoints} contained {left} checkpoints of an earlier run; they have been renamed"
-                            )
-                        )
+                        listen(Note(f"{run.checkpoints} had {left} checkpoints of an earlier run, renamed now"))
         if resume and (ended := summary_of_whole_run(run, config.train.epochs, listen)) is not None:
             return FinishedRun(run, config, ended)
         data = shared.data or read_data(config, listen, run if resume and run.config_file.exists() else None)
@@ -93,7 +89,7 @@ def train(
         if starts_from is not None:
             training.save()
             write_or_check_settings(run, config, data, processes, resume)
-        listen(Started(training.progress.step, experiment.plan.steps * experiment.config.train.epochs))
+        listen(Started(training.progress.step, experiment.plan.steps * training.epochs))
         return train_to_end(training, experiment, run)
 
 
