@@ -55,3 +55,20 @@ def test_a_table_shows_brackets() -> None:
     stream = io.StringIO()
     Console(file=stream, width=80).print(console.table("T", ("class", "n"), [("[cat]", 3)]))
     assert "[cat]" in stream.getvalue()
+
+
+def test_what_was_named_in_words() -> None:
+    words = console.what_was_named({"person": 1200, "dog": 3, "car": 2, "cat": 1}, 600)
+    assert words == ", 2.0 labels per image; most frequent: person (1,200), dog (3), car (2)"
+    assert console.what_was_named({}, 4) == ", 0.0 labels per image" and console.what_was_named({}, 0) == ""
+
+
+def test_a_sentence_has_a_capital_and_a_full_stop() -> None:
+    assert console.sentence("results are measured on val") == "Results are measured on val."
+
+
+def test_the_best_numbers_of_a_table_are_bold() -> None:
+    best = console.best_cells([[70.0, None], [80.0, 1.0], [75.0, float("nan")]])
+    assert best == {(1, 1)}  # one known number is not the best of several
+    drawn = console.table("t", ("method", "mAP"), [("a", "70"), ("b", "80")], {(1, 1)})
+    assert list(drawn.columns[1].cells) == ["70", "[bold]80[/]"]

@@ -11,7 +11,7 @@ from scob.training import events
     [
         (events.StopRequested(), "finishing this step, then saving; Ctrl+C again stops now"),
         (events.ReadTrueMasks(3, 10), "3 of 10 images have a segmentation"),
-        (events.CheckpointDamaged("step-2 is damaged"), "falling back to an older checkpoint: step-2 is damaged"),
+        (events.CheckpointDamaged("step-2 is damaged"), "using an older checkpoint: step-2 is damaged"),
         (events.Note("a [bold] word"), "a [bold] word"),
         (events.ContinuedFrom(("cat",), ("dog",), ()), "continuing from the model: 1 classes kept; new: dog"),
         (events.EpochMeasured(0, 4, {"mAP": 61.234, "mAP-observed": None}, 2.0), "epoch 1/4  mAP 61.23  2.0 s"),

@@ -16,6 +16,8 @@ def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
         "--topk",
         "--threshold",
         "--include-scores",
+        "--wide",
+        "--bom",
         "--batch",
         "--device",
     ]
@@ -28,7 +30,7 @@ def test_predictions_go_to_stdout_and_the_summary_to_stderr(
     assert code == 0
     [row] = csv.DictReader(io.StringIO(out))
     assert row["image"].endswith(small.files[0].name)
-    assert err == "1 image\n"
+    assert err == f"1 image, 1.0 labels per image; most frequent: {row['labels']} (1)\n"
 
 
 def test_the_ending_of_the_file_is_the_format(
@@ -51,3 +53,13 @@ def test_a_prediction_in_which_every_image_failed_exits_with_1(
     assert code == 1 and "1 of them broken" in err
     assert scob("explain", small.run, tmp_path / "bad.jpg", "--out", tmp_path / "out")[0] == 1
     assert scob("predict", small.run, tmp_path / "bad.jpg", small.files[0])[0] == 0
+
+
+def test_one_column_per_class_and_a_sentence_at_the_end(
+    scob: Callable[..., tuple[int, str, str]], refused: Callable[..., str], small: Small
+) -> None:
+    code, out, err = scob("predict", small.run, *small.files[:3], "--wide", "--topk", "2")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0 and len(rows) == 3 and all(sum(row[name] == "1" for name in row) == 2 for row in rows)
+    assert "3 images, 2.0 labels per image; most frequent: " in err
+    assert "--wide and --bom are for CSV" in refused("predict", small.run, small.files[0], "--wide", "-f", "json")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scob.cli.train import read_config, show
+from scob.cli.train import read_config
 
 
 def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
@@ -16,6 +16,9 @@ def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
         "--val",
         "--separator",
         "--backbone",
+        "--size",
+        "--epochs",
+        "--batch",
         "--device",
         "--init",
         "--out",
@@ -60,15 +63,6 @@ def test_words_alone_are_settings_too() -> None:
     words = ["train.epochs=3"]
     assert read_config(words, "somewhere", "").model.backbone == "somewhere"
     assert words == ["train.epochs=3"]
-
-
-def test_the_end_of_a_run_says_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
-    summary = {"method": "scob", "selected_epoch": 1, "epochs": 3, "curve": [{"mAP-observed": 40.0}], "seconds": 75.0}
-    show(summary, Path("runs/my photos"))
-    shown = capsys.readouterr().out
-    assert "scob predict 'runs/my photos' IMAGES" in shown and "scob recover 'runs/my photos'" in shown
-    assert "2 of 3" in shown and "75 seconds" in shown
-    assert "not reported (no evaluation split)" in shown
 
 
 @pytest.fixture

@@ -139,3 +139,23 @@ def test_sections_of_other_methods() -> None:
 
 def test_merging_keeps_what_is_not_named() -> None:
     assert merge({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}}) == {"a": {"b": 1, "c": 4}, "d": 3}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("train.epochs=many", "train.epochs is 'many', but it must be a whole number"),
+        ("train.epochs=1.5", "it must be a whole number"),
+        ("train.epochs=0", "it must be at least 1"),
+        ("data.size=9000", "it must be at most 4096"),
+        ("train.holdout=often", "it must be a number"),
+        ("data.skip_bad=perhaps", "it must be true or false"),
+        ("labels.kind=some", "it must be given, single, partial or full"),
+        ("train=3", "it must be settings, as in key: value"),
+        ("model.backbone=[1]", "it must be text"),
+    ],
+)
+def test_a_wrong_value_is_explained_in_plain_words(word: str, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        load_config(None, [word])
+    assert said in str(error.value) and "input should" not in str(error.value).lower()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scob.errors import UserError
-from scob.inference.predictions import NamingRule, Prediction, PredictionFile, decide
+from scob.inference.predictions import CsvLayout, NamingRule, Prediction, PredictionFile, decide
 
 CLASSES = ("cat", "dog", "a;b")
 
@@ -44,3 +44,17 @@ def test_a_semicolon_in_a_class_name_is_escaped(tmp_path: Path) -> None:
     with PredictionFile(tmp_path / "f.csv", "csv", CLASSES) as file:
         file.add(Prediction("i", ("a;b", "cat"), (0.9, 0.8)))
     assert "a\\;b;cat" in (tmp_path / "f.csv").read_text()
+
+
+def test_a_wide_table_has_one_column_per_class_and_a_mark_for_spreadsheets(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    with PredictionFile(path, CsvLayout(wide=True, bom=True), ("dog", "image", "ö")) as file:
+        file.add(Prediction("a.jpg", ("ö", "dog"), (0.9, 0.8)))
+        file.add(Prediction("b.jpg", error="it is broken"))
+    raw = path.read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbfimage,")
+    lines = raw.decode("utf-8-sig").splitlines()
+    assert lines == ["image,dog,class:image,ö,error", "a.jpg,1,0,1,", "b.jpg,,,,it is broken"]
+    with PredictionFile(path, CsvLayout(), ("dog",)) as file:
+        file.add(Prediction("a.jpg", ("dog",), (0.5,)))
+    assert path.read_text() == "image,labels,scores,error\na.jpg,dog,0.500000,\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scob.inference.model import Scob
-from scob.inference.thresholds import best_threshold, choose_thresholds, expected_labels, thresholds
+from scob.inference.thresholds import best_threshold, choose_thresholds, cross_validated_f1, expected_labels, thresholds
 from scob.labels import Labels
 from scob.training.estimates import load_estimates, save_estimates
 from scob.training.finished_run import RunImages
@@ -68,3 +68,18 @@ def test_the_verb_stores_thresholds_that_predict_uses(own_run: Path) -> None:
     model = Scob.from_pretrained(own_run, "cpu")
     assert tuple(model.card.thresholds) == chosen.thresholds
     assert f"{min(chosen.thresholds):.3f}" in (own_run / "model" / "README.md").read_text()
+
+
+def test_the_reported_f1_does_not_flatter() -> None:
+    """Scores that say nothing: a threshold chosen on the images it is measured on looks better than it is."""
+    rng = np.random.default_rng(0)
+    flattering, honest = [], []
+    for _ in range(20):
+        scores = rng.random(200).astype(np.float32)
+        positives = np.zeros(200, dtype=bool)
+        positives[:10] = True
+        flattering.append(best_threshold(scores[positives], scores, 0.05)[1])
+        honest.append(cross_validated_f1(scores, positives, 0.05, rng.permutation(200)))
+    assert np.mean(honest) < 0.8 * np.mean(flattering)
+    separable = np.concatenate((np.linspace(0.8, 0.9, 20), np.linspace(0.0, 0.2, 180))).astype(np.float32)
+    assert cross_validated_f1(separable, np.arange(200) < 20, 0.1, np.arange(200)) > 0.9

@@ -93,7 +93,7 @@ def test_a_photograph_that_came_later_is_left_out_and_counted(small: Small, tmp_
     config = ready.config.model_copy(deep=True)
     config.labels.file = str(run / "labels.safetensors")
     train(config, tmp_path / "again", listen=events.append)
-    assert any("images left out: 1" in event.message for event in events if isinstance(event, Note))
+    assert any("left out 1 of the images" in event.message for event in events if isinstance(event, Note))
     config.data.skip_bad = False
     with pytest.raises(UserError, match=r"does not list the image .*new\.png.*data\.skip_bad=true"):
         load_data(config)

@@ -35,7 +35,7 @@ def test_files_that_are_not_images_are_counted_and_broken_ones_skipped(small: Sm
     (tmp_path / "dog" / "bad.jpg").write_bytes(b"x")
     ready = prepared(tmp_path, small)
     assert ready.images == 4 and ready.other_files == 1 and len(ready.skipped) == 1
-    assert any("not images, skipped: 1" in note for note in ready.notes)
+    assert any("skipped files that are not images: 1" in note for note in ready.notes)
     assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in ready.notes)
 
 

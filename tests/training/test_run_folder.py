@@ -142,3 +142,12 @@ def test_only_a_finished_run_has_a_summary(run_small: Any, tmp_path: Path) -> No
         RunFolder(tmp_path).summary()
     run = RunFolder(run_small())
     assert run.finished and run.summary()["method"] == "scob" and len(run.labels()) == 40
+
+
+def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UserError, match=r"cannot write the run folder .* is not a folder; give another --out"):
+            RunFolder(path).check_free()
+    RunFolder(tmp_path / "new" / "run").check_free()
+    assert not (tmp_path / "new").exists()

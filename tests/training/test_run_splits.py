@@ -153,7 +153,7 @@ def test_what_unlisted_classes_count_as_is_said(folder: Path) -> None:
     one = settings(str(path))
     partial = open_reported(one, run_splits(one), ReadOptions(classes=("cat", "dog")))
     assert partial is not None and (partial.labels.values == 0).sum() == 1
-    assert "is unknown, and is not counted" in how_measured(partial)
+    assert "is unknown and is not counted" in how_measured(partial)
     assert how_measured(None) == ""
 
 

@@ -12,6 +12,7 @@ from scob.inference.model import Scob
 from scob.inference.thresholds import thresholds
 from scob.recovery.suggest import SuggestionLimits, recover
 from scob.training.checkpoint import latest_checkpoint
+from scob.training.events import EpochMeasured, Event
 from scob.training.find_model import find_model
 from scob.training.finished_run import FinishedRun
 from scob.training.model_folder import load_network
@@ -67,7 +68,9 @@ def test_a_run_ends_where_it_is_or_after_fewer_epochs_than_planned(stopped: Path
     assert finished.summary["evaluation"]["mAP"] == pytest.approx(
         finished.curve[finished.summary["selected_epoch"]]["mAP"], abs=1e-3
     )
-    more = train(resume_config(stopped), stopped, resume=True, loop=ending_after(3))
+    heard: list[Event] = []
+    more = train(resume_config(stopped), stopped, resume=True, loop=ending_after(3), listen=heard.append)
+    assert {event.epochs for event in heard if isinstance(event, EpochMeasured)} == {3}  # shown as what it will be
     assert more.summary["epochs"] == 3 and [point["epoch"] for point in more.curve] == [0, 1, 2]
     whole = train(resume_config(stopped), stopped, resume=True)
     assert whole.summary["epochs"] == 4 and len(whole.curve) == 4

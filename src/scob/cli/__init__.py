@@ -14,6 +14,7 @@ import typer
 
 from scob import __version__
 from scob.cli.console import complain, out
+from scob.cli.help import with_plain_help
 from scob.errors import UserError
 from scob.installation import explain_missing, report
 from scob.launch import launch
@@ -60,7 +61,7 @@ def build() -> typer.Typer:
 
     for verb in VERBS:
         importlib.import_module(f"scob.cli.{verb}").register(app)
-    return app
+    return with_plain_help(app)
 
 
 def hide_token(words: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import escape, note, out, sentence, table
+from scob.cli.console import MEASURES_MAP, best_cells, escape, note, out, sentence, table
 from scob.cli.options import with_options
 from scob.errors import UserError
 
@@ -165,7 +165,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     def shown(value: float | None, decimals: int, suffix: str = "") -> str:
         return "-" if value is None else f"{value:.{decimals}f}{suffix}"
 
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for number, row in enumerate(rows, 1):
         spread = "" if row["deviation"] is None else f" ± {row['deviation']:.1f}"
         lines.append(
@@ -174,8 +174,13 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
                 shown(row["images per second"], 0), shown(row["seconds per epoch"], 2),
             )
         )  # fmt: skip
-    heads = ("method", "name", "rank", "mAP", "gap closed (ROLE to full)", "images/s", "s/epoch")
-    out.print(table("The same images, the same observed labels", heads, lines))
+    heads: tuple[str, ...] = ("method", "name", "rank", "mAP", "gap closed (ROLE to full)", "images/s", "s/epoch")
+    best = best_cells([(row["mAP"],) for row in rows], first_column=3)
+    if all(row["share"] is None for row in rows):  # needs role and full labels
+        lines = [(*line[:4], *line[5:]) for line in lines]
+        heads = (*heads[:4], *heads[5:])
+    out.print(table("The same images, the same observed labels", heads, lines, best))
+    out.print(MEASURES_MAP, style="dim", highlight=False)
 
 
 def list_methods() -> None:

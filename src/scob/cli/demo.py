@@ -1,11 +1,12 @@
 """`scob demo`: see the method work on drawn scenes, in a few minutes, with nothing but this package."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import counted, duration, err, escape, out, table
+from scob.cli.console import best_cells, counted, duration, err, escape, out, table
 
 if TYPE_CHECKING:
     from scob.studies.demo_results import Demo
@@ -79,7 +80,9 @@ def show(results: "Demo", seeds: int) -> None:
     heads = [
         c.replace("recovered ", "").replace("precision", "prec.") + "*" * c.startswith("recovered") for c in COLUMNS
     ]
-    out.print(table(f"One label per image, {counted(seeds, 'seed')}", ("method", *heads), rows))
+    means = [[fmean(results.values[method][c]) for c in COLUMNS] for method in METHODS]
+    best = best_cells(means)
+    out.print(table(f"One label per image, {counted(seeds, 'seed')}", ("method", *heads), rows, best))
     out.print(
         "* on the recovered labels, that is, the unknown entries of the training images; precision and recall at 0.5."
     )

@@ -100,6 +100,7 @@ def evaluate(options: EvaluateOptions) -> None:
     names = list(next(iter(rates.values())))
     rows = [[what, *(f"{values[name]:.2f}" for name in names)] for what, values in rates.items()]
     console.out.print(table(escape(title), ("%", *names), rows))
+    console.out.print(console.MEASURES, style="dim", highlight=False)
     if stored.get("measured"):
         note(sentence(stored["measured"]))
     if metrics.undefined:

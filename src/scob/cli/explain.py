@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scob.cli.console import counted, note
+from scob.cli.console import counted, note, what_was_named
 from scob.cli.options import Device, Images, with_options
 from scob.cli.progress import bar
 from scob.cli.unfinished import say_if_unfinished
@@ -70,7 +70,7 @@ def explain(options: ExplainOptions) -> None:
             ExplanationFiles(o.masks, o.overlays, o.sheet),
             InferenceOptions(o.batch, o.device, progress),
         )  # fmt: skip
-    summary = f"{counted(counts['explained'], 'class', 'classes')} in {counted(counts['images'], 'image')}"
+    summary = counted(counts["images"], "image") + what_was_named(counts["named"], counts["images"] - counts["broken"])
     if counts["broken"]:
         summary += f", {counts['broken']} of them broken"
     note(f"{summary}; written to {o.out}/")

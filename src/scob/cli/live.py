@@ -76,7 +76,7 @@ class Live:
             case events.ContinuedFrom():
                 self._say(escape(_continued(event)))
             case events.CheckpointDamaged(message):
-                self._say(f"[yellow]falling back to an older checkpoint:[/] {escape(message)}")
+                self._say(f"[yellow]using an older checkpoint:[/] {escape(message)}")
             case events.ReadTrueMasks(segmented, images):
                 self._say(f"{segmented:,} of {images:,} images have a segmentation; the others use CAMs")
             case events.Note(message):

@@ -38,7 +38,7 @@ def thresholds(
             choice.pooled, strict=True,
         )
     ]  # fmt: skip
-    columns = ("class", "threshold", "known positives", "expected share", "expected F1")
+    columns = ("class", "threshold", "known positives", "expected share", "F1 (cross-validated)")
     out.print(table("Thresholds", columns, rows[:SHOWN]))
     if len(rows) > SHOWN:
         out.print(f"and {len(rows) - SHOWN} more classes")

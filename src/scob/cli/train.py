@@ -3,12 +3,13 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scob.cli.console import command, counted, duration, err, escape, note, out, prints, table
+from scob.cli.console import duration, note, out, prints
 from scob.cli.options import Device, Separator, with_options
+from scob.cli.run_report import show, show_layouts, show_prepared, show_stopped
 from scob.errors import UserError
 from scob.files import free_path, named
 from scob.launch import launch
@@ -46,6 +47,11 @@ class TrainOptions:
     backbone: Annotated[
         str, typer.Option(help="Hub name, folder, torchvision .pth file, or one that comes with Scob: photographs.")
     ] = ""
+    size: Annotated[
+        int | None, typer.Option(min=16, max=4096, help="Side of the square input in pixels (data.size).")
+    ] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the images (train.epochs).")] = None
+    batch: Annotated[int | None, typer.Option(min=1, help="Images per step (train.batch).")] = None
     device: Device = ""
     init: Annotated[Path | None, typer.Option(help="Start from this model; classes may be added or dropped.")] = None
     out_folder: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/NAME by default.")] = None
@@ -84,7 +90,7 @@ def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
     from scob.training.train import train as run
     from scob.training.unfinished import ending_after, epochs_asked
 
-    o, words = options, words_of(options)
+    o, words = options, with_short_options(options)
     prepared: Prepared | None = None
     until: int | None = None
     if o.methods_folder is not None:
@@ -115,23 +121,6 @@ def run_training(options: TrainOptions, live: "Live") -> "FinishedRun":
         raise typer.Exit(stop.code) from None
 
 
-def show_stopped(folder: Path) -> None:
-    """The end of a run that was stopped: what it has, and what to do next."""
-    from scob.training.run_folder import RunFolder
-
-    run = RunFolder(folder)
-    if not run.config_file.exists():
-        note("Stopped before training began.")
-        return
-    epochs = len(run.records("epoch"))
-    again = command("train", "--resume", folder)
-    trained = f" after {counted(epochs, 'epoch')}" if epochs else ""
-    note(f"Stopped and saved{trained}. Continue with: {again}")
-    if epochs:
-        note(f"The best epoch so far can be used: {command('predict', folder, 'IMAGES')}")
-        note(f"To end the run there: {again} --finish")
-
-
 def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]":
     """The settings for somebody's own images, shown before training, and the run folder."""
     from scob.parallel import choose_device
@@ -141,7 +130,7 @@ def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]"
     from scob.training.run_time import estimate_seconds
 
     assert o.images is not None
-    words, source = words_of(o), named(o.images)
+    words, source = with_short_options(o), named(o.images)
     folder = o.out_folder or free_path(Path("runs", (source.name if source.is_dir() else source.stem) or "images"))
     if launch().count == 1:  # before anything is written into it; with several processes only the first one checks
         RunFolder(folder).check_free()
@@ -150,7 +139,7 @@ def prepare_own_images(o: TrainOptions, live: "Live") -> "tuple[Prepared, Path]"
         backbone, reason = choose_backbone(choose_device(o.device or "auto"))
         if reason and prints():
             note(reason)
-    show_layouts(o, words)
+    show_layouts(o.images, o.val, words)
     prepared = prepare(
         o.images, o.val, backbone, o.device or "auto", init=o.init, out=folder, overrides=words, estimate=False,
         listen=live,
@@ -170,7 +159,7 @@ def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
     from scob.training.continuation import config_from_model
     from scob.training.run_folder import RunFolder
 
-    words = o.settings or []
+    words = with_short_options(o)
     config = read_config(words, o.backbone, o.device)
     name = Path(config.data.source).name.replace(":", "-")
     folder = o.out_folder or free_path(Path("runs", f"{config.method}-{name}"))
@@ -180,23 +169,15 @@ def read_settings(o: TrainOptions) -> "tuple[Config, Path]":
     return config, folder
 
 
-def words_of(options: TrainOptions) -> list[str]:
-    """The settings on the command line, those that have an option of their own among them."""
-    return [*(options.settings or []), *([f"data.separator={options.separator}"] if options.separator else [])]
-
-
-def show_layouts(options: TrainOptions, words: list[str]) -> None:
-    """Say what the images and labels are taken for, before any image is read."""
-    from scob.config import parse_overrides
-    from scob.data.readers import taken_as
-    from scob.data.split import ReadOptions
-
-    asked = parse_overrides(words).get("data", {})
-    reading = ReadOptions(separator=str(asked.get("separator", "auto")))
-    for source, what in ((options.images, "taken as"), (options.val, "--val taken as")):
-        if source is not None and source.exists() and prints():
-            format = str(asked.get("format", "auto")) if source == options.images else "auto"
-            note(f"{what}: {taken_as(str(source), reading, format)}")
+def with_short_options(o: TrainOptions) -> list[str]:
+    """The settings on the command line, with --size, --epochs, --batch and --separator written as settings."""
+    given = {
+        "data.size": o.size,
+        "train.epochs": o.epochs,
+        "train.batch": o.batch,
+        "data.separator": o.separator or None,
+    }
+    return [*(o.settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 
 def check_combination(options: TrainOptions, single_process: bool) -> None:
@@ -219,6 +200,10 @@ def check_combination(options: TrainOptions, single_process: bool) -> None:
         )
     if o.resume is not None and (o.images is not None or o.init is not None or o.out_folder is not None or o.backbone):
         raise UserError("--resume continues a run as it was: leave out --images, --init, --backbone and --out")
+    if o.resume is not None and (o.size, o.epochs, o.batch) != (None, None, None):
+        raise UserError(
+            "--resume continues a run as it was: leave out --size, --epochs and --batch (--extend epochs=N)"
+        )
 
 
 def read_config(words: list[str], backbone: str, device: str) -> "Config":
@@ -239,47 +224,3 @@ def read_config(words: list[str], backbone: str, device: str) -> "Config":
     overrides += [f"model.backbone={backbone}"] if backbone else []
     overrides += [f"train.device={device}"] if device else []
     return load_config(path, overrides, methods.section_names())
-
-
-def show_prepared(prepared: "Prepared", folder: Path) -> None:
-    """The settings chosen from the images, before training starts."""
-    config = prepared.config
-    out.print(
-        table(
-            "Settings chosen from your images",
-            ("what", "value"),
-            [
-                ("images to learn from", f"{len(prepared.data.train):,}"),
-                ("images held out to choose the epoch", f"{len(prepared.data.holdout or ()):,}"),
-                ("classes", f"{prepared.classes:,}"),
-                ("expected labels per image (k)", f"{config.labels.k:g} ({prepared.k_reason})"),
-                ("input", f"{config.data.size} x {config.data.size}"),
-                ("epochs x batch", f"{config.train.epochs} x {config.train.batch}"),
-                ("backbone", config.model.backbone),
-                ("run folder", str(folder)),
-            ],
-        )
-    )
-    for remark in prepared.notes:
-        err.print(f"[yellow]note:[/] {escape(remark)}")
-
-
-def show(summary: dict[str, Any], folder: Path) -> None:
-    """The end of a run: what it reached and what to do next."""
-    evaluation = summary.get("evaluation") or {}
-    rows = [("method", summary["method"]), ("epoch chosen", f"{summary['selected_epoch'] + 1} of {summary['epochs']}")]
-    if evaluation.get("mAP") is not None:
-        rates = evaluation["at_threshold"]
-        split = f" ({summary['evaluate_split']})" if summary.get("evaluate_split") else ""
-        rows.append((f"mAP on {summary['evaluate_images']:,} images{split}", f"{evaluation['mAP']:.2f}"))
-        rows.append(("OF1 / CF1 at 0.5", f"{rates['OF1']:.1f} / {rates['CF1']:.1f}"))
-    else:
-        rows.append(("mAP", "not reported (no evaluation split)"))
-    last = summary["curve"][-1] if summary["curve"] else {}
-    for key in ("mAP-observed", "mAP-holdout-full"):
-        if last.get(key) is not None:
-            rows.append((f"{key} (held-out images, last epoch)", f"{last[key]:.2f}"))
-    rows += [("time", duration(summary["seconds"])), ("run folder", str(folder)), ("model", str(folder / "model"))]
-    out.print(table("Done", ("what", "value"), rows))
-    following = command("predict", folder, "IMAGES"), command("recover", folder)
-    out.print(f"Next:  {escape(following[0])}\n       {escape(following[1])}", highlight=False, soft_wrap=True)

@@ -1,6 +1,7 @@
 """Settings from YAML files and `key=value` words: read, merged, checked, explained when wrong, written again."""
 
 import contextlib
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
@@ -137,8 +138,27 @@ def explain(error: ValidationError, prefix: str = "", keys: Iterable[str] | None
     key = ".".join([*([prefix] if prefix else []), *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
         return f"there is no setting {key!r}.{nearest(key, known_keys() if keys is None else keys)}"
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return f"{key} is {_BRIEF.repr(first['input'])}, but {message}"
+    return f"{key} is {_BRIEF.repr(first['input'])}, but {in_our_words(first)}"
+
+
+def in_our_words(problem: Mapping[str, Any]) -> str:
+    """What a value must be, from pydantic's description of what is wrong with it."""
+    kind, limits = problem["type"], problem.get("ctx") or {}
+    if kind == "literal_error":
+        *others, last = [word.strip().strip("'") for word in re.split(r",| or ", limits["expected"])]
+        return f"it must be {', '.join(others)}{' or ' if others else ''}{last}"
+    for start, words in (
+        ("greater_than_equal", "it must be at least {ge}"), ("less_than_equal", "it must be at most {le}"),
+        ("greater_than", "it must be more than {gt}"), ("less_than", "it must be less than {lt}"),
+        ("int", "it must be a whole number"), ("float", "it must be a number"), ("finite", "it must be a number"),
+        ("bool", "it must be true or false"), ("string", "it must be text"), ("list", "it must be a list"),
+        ("tuple", "it must be a list"), ("dict", "it must be settings, as in key: value"),
+        ("model", "it must be settings, as in key: value"), ("missing", "it must be given"),
+    ):  # fmt: skip
+        if kind.startswith(start):
+            return words.format(**limits)
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
 
 
 def load_config(path: Path | None, overrides: Iterable[str] = (), methods: Iterable[str] = ()) -> Config:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -164,7 +165,7 @@ def explain(
     maps: MapSettings = EXPLAINED,
     files: ExplanationFiles = ExplanationFiles(),
     running: InferenceOptions = InferenceOptions(),
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """`scob explain`: write overlays, masks, a sheet and `explanations.json` to the folder `out`; returns counts.
 
     `classes` are names, or a rule that selects the predicted ones. Masks have the size of their image: PNG files, or
@@ -201,6 +202,7 @@ def explain(
     return {
         "images": len(paths), "explained": len(records) - broken, "broken": broken, "skipped": image_files.skipped,
         "unclear": sum(not record.get("clear_place", True) for record in records),
+        "named": dict(Counter(record["class"] for record in records if "class" in record).most_common()),
     }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """Naming what is in images with a trained model. Does not import torch: an ONNX model does not need it."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from scob.data.find_images import find_images
 from scob.data.progress import Progress, part
 from scob.inference.decoding import decoded_batches, name_of
 from scob.inference.model import InferenceOptions, Scorer, load_model
-from scob.inference.predictions import NamingRule, Prediction, PredictionFile, decide
+from scob.inference.predictions import CsvLayout, NamingRule, Prediction, PredictionFile, decide
 from scob.launch import Launch, launch
 from scob.training.find_model import find_model
 
@@ -58,15 +59,15 @@ def predict(
     model: str | Path,
     images: Iterable[str | Path],
     out: Path | None = None,
-    format: str = "csv",
+    format: str | CsvLayout = "csv",
     naming: NamingRule = NamingRule(),
     include_scores: bool = False,
     running: InferenceOptions = InferenceOptions(),
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """`scob predict`: name what is in files, folders and patterns, and write it to `out` (stdout without one).
 
     The word '-' among `images` reads a list of files from stdin. Under `accelerate launch` or `torchrun` every process
-    takes its share and the first one writes. Returns counts.
+    takes its share and the first one writes. Returns counts; `named` has one for each class.
     """
     we = launch()
     if we.count > 1:
@@ -86,13 +87,15 @@ def predict(
         if not we.first:
             for _ in predictions:
                 pass
-            return {"images": 0, "broken": 0, "skipped": 0, "rank": we.rank}
-    broken = 0
+            return {"images": 0, "broken": 0, "skipped": 0, "rank": we.rank, "named": {}}
+    broken, named = 0, Counter[str]()
     with PredictionFile(out, format, scorer.classes, include_scores) as file:
         for prediction in predictions:
             file.add(prediction)
             broken += bool(prediction.error)
-    return {"images": file.count, "broken": broken, "skipped": files.skipped, "rank": we.rank}
+            named.update(prediction.labels)
+    counts = {"images": file.count, "broken": broken, "skipped": files.skipped, "rank": we.rank}
+    return {**counts, "named": dict(named.most_common())}
 
 
 def _together(

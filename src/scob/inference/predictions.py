@@ -79,14 +79,29 @@ def decide(
     )
 
 
+@dataclass(frozen=True)
+class CsvLayout:
+    """How CSV is laid out. `wide`: one column per class, 1 if it is named and 0 if not. `bom`: begins with a byte-order
+    mark, by which spreadsheets know that the text is UTF-8.
+    """
+
+    wide: bool = False
+    bom: bool = False
+
+
 class PredictionFile:
     """A predictions file, which gets its final name only when complete; stdout if there is no path.
 
     One schema in all formats: image, labels, scores (of these labels), error, and, if asked for, score:NAME of every
-    class. In csv, labels and scores are joined by ';' (a ';' in a name is written '\\;').
+    class. In csv, labels and scores are joined by ';' (a ';' in a name is written '\\;'), unless a `CsvLayout` says
+    otherwise.
     """
 
-    def __init__(self, path: Path | None, format: str, classes: Sequence[str], include_scores: bool = False) -> None:
+    def __init__(
+        self, path: Path | None, format: str | CsvLayout, classes: Sequence[str], include_scores: bool = False
+    ) -> None:
+        self.layout = format if isinstance(format, CsvLayout) else CsvLayout()
+        format = "csv" if isinstance(format, CsvLayout) else format
         if format not in FORMATS:
             raise UserError(f"there is no format {format!r}; the formats are {', '.join(FORMATS)}")
         if format == "parquet" and path is None:
@@ -102,7 +117,8 @@ class PredictionFile:
             self._beside = path.with_name(f".{path.name}.{os.getpid()}.part")
             self._file = self._open(path)
         if format == "csv":
-            self._write(self._row(["image", "labels", "scores", "error", *self.columns]))
+            named = self._class_columns() if self.layout.wide else ["labels", "scores"]
+            self._write("\ufeff" * self.layout.bom + self._row(["image", *named, "error", *self.columns]))
         elif format == "json":
             self._write("[")
 
@@ -110,9 +126,8 @@ class PredictionFile:
         """Append one image."""
         p = prediction
         if self.format == "csv":
-            labels = ";".join(name.replace(";", "\\;") for name in p.labels)
             every = [] if not self.columns else [""] * len(self.columns) if p.every is None else _rounded(p.every)
-            self._write(self._row([p.image, labels, ";".join(_rounded(p.scores)), p.error, *every]))
+            self._write(self._row([p.image, *self._named(p), p.error, *every]))
         elif self.format == "parquet":
             self._waiting.append(p)
             if len(self._waiting) >= 1024:
@@ -121,6 +136,17 @@ class PredictionFile:
             text = json.dumps(self._tree(p))
             self._write(f"{text}\n" if self.format == "jsonl" else f"{',' if self.count else ''}\n {text}")
         self.count += 1
+
+    def _named(self, p: Prediction) -> list[str]:
+        """The cells that say which classes are named."""
+        if not self.layout.wide:
+            return [";".join(name.replace(";", "\\;") for name in p.labels), ";".join(_rounded(p.scores))]
+        named = set(p.labels)
+        return ["" if p.error else "1" if name in named else "0" for name in self.classes]
+
+    def _class_columns(self) -> list[str]:
+        """The class names; one that is also the name of another column is marked."""
+        return [f"class:{name}" if name in ("image", "error", *self.columns) else name for name in self.classes]
 
     def __enter__(self) -> "PredictionFile":
         return self

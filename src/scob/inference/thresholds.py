@@ -2,13 +2,15 @@
 
 At a threshold t, recall R(t) is the share of a class's known positives that reach it, P(t) is the share of all images
 that do, and the prevalence pi comes from the estimator (from the scores if there is none). The threshold with the
-highest expected F1 = 2 R pi / (P + pi) is taken.
+highest expected F1 = 2 R pi / (P + pi) is taken. The F1 that is reported is cross-validated: each part of the images is
+measured at the threshold that the others choose.
 """
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scob.data.progress import Progress, part
 from scob.errors import UserError
@@ -24,6 +26,7 @@ from scob.training.model_folder import ModelCard, describe
 FEW = 5  # a class with fewer known positives takes the threshold of all classes together
 HELD = 8  # with at least this many held-out positives, recall is measured on those alone
 BINS = 10
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,27 @@ def best_threshold(positive: Floats, everything: Floats, prevalence: float) -> t
     return (float(candidates[best]) + lower) / 2, float(min(1.0, f1[best]))
 
 
+def cross_validated_f1(
+    scores: Floats, positives: NDArray[np.bool_], prevalence: float, draw: NDArray[np.int64]
+) -> float:
+    """The expected F1 of thresholds chosen without the images they are measured on; scores and positives are (N,).
+
+    The images are dealt into `FOLDS` parts by `draw`; each part is measured at the threshold of the others.
+    """
+    part = np.empty(len(scores), np.int64)
+    for members in (positives, ~positives):
+        rows = np.flatnonzero(members)
+        part[rows[np.argsort(draw[rows], kind="stable")]] = np.arange(len(rows)) % FOLDS
+    recalled = named = 0
+    for fold in range(FOLDS):
+        inside = part == fold
+        limit, _ = best_threshold(scores[positives & ~inside], scores[~inside], prevalence)
+        recalled += int((scores[positives & inside] >= limit).sum())
+        named += int((scores[inside] >= limit).sum())
+    recall, share = recalled / int(positives.sum()), named / len(scores)
+    return float(min(1.0, 2 * recall * prevalence / max(1e-12, share + prevalence)))
+
+
 def choose_thresholds(scores: Floats, known: RunImages) -> ChosenThresholds:
     """One threshold per class from scores (N, L)."""
     values = known.observed.values
@@ -88,8 +112,10 @@ def choose_thresholds(scores: Floats, known: RunImages) -> ChosenThresholds:
         held = positives & known.held_out
         # Scores of training images are too high: a class with enough held-out positives uses only those.
         measured = held if held.sum() >= HELD else positives
-        limit, f1 = best_threshold(scores[measured, c], scores[:, c], float(prevalence[c]))
+        limit, _ = best_threshold(scores[measured, c], scores[:, c], float(prevalence[c]))
         limits.append(limit)
+        rows = known.held_out if measured is held else np.ones(len(scores), dtype=bool)
+        f1 = cross_validated_f1(scores[rows, c], measured[rows], float(prevalence[c]), known.observed.keys[rows])
         expected.append(f1)
         shared.append(False)
     clipped = np.clip(limits, 0.01, 0.99)

@@ -89,9 +89,7 @@ def unpack(
     """Put the tensors of a checkpoint back where `pack` took them from; returns the sums of losses."""
     keys = method.load_state_dict(_part(tensors, METHOD), strict=False)
     if keys.unexpected_keys:
-        raise UserError(
-            f"the checkpoint contains {keys.unexpected_keys[0]}, which these settings do not have a place for"
-        )
+        raise UserError(f"the checkpoint contains {keys.unexpected_keys[0]}, which does not belong to these settings")
     optimiser.load(_part(tensors, ADAM))
     for number, value in enumerate(average.averages):
         value.copy_(tensors[f"{AVERAGE}{number}"])

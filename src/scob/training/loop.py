@@ -201,7 +201,7 @@ class Training:
         self.progress.count += 1
         self.clock.step()
         settled = e.method.phase(batch.epoch) == e.method.phase(t.epochs - 1)
-        self.listen(StepTaken(self.progress.step, e.plan.steps * t.epochs, settled))
+        self.listen(StepTaken(self.progress.step, e.plan.steps * self.epochs, settled))
         due = self.progress.step % t.log_every == 0
         if due or e.processes.device.type == "cpu":
             self.check_finite(batch)
@@ -226,7 +226,7 @@ class Training:
         self.write({**record, "images_per_second": round(per_second, 1)})
         if self.tracker is not None:
             self.tracker.log({**{f"loss/{k}": v for k, v in means.items()}, "rate": rate}, step)
-        self.listen(StepLogged(step, e.plan.steps * e.config.train.epochs, means, per_second))
+        self.listen(StepLogged(step, e.plan.steps * self.epochs, means, per_second))
         self.sums, self.progress.count = {}, 0
 
     def write(self, record: dict[str, Any]) -> None:
@@ -254,7 +254,7 @@ class Training:
             self.write({"kind": "epoch", "epoch": epoch, **measured, "seconds": round(seconds, 3)})
             if self.tracker is not None:
                 self.tracker.log({k: v for k, v in measured.items() if v is not None}, self.progress.step)
-            self.listen(EpochMeasured(epoch, t.epochs, measured, seconds))
+            self.listen(EpochMeasured(epoch, self.epochs, measured, seconds))
         self.progress.epoch = epoch + 1
 
     def evaluate(self) -> dict[str, float | None]:

@@ -238,9 +238,9 @@ def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str
     if empty := int((present == 0).sum()):
         sentences.append(f"classes without any image: {empty}")
     if other_files:
-        sentences.append(f"files that are not images, skipped: {other_files}")
+        sentences.append(f"skipped files that are not images: {other_files}")
     if skipped := data.train.skipped:
-        sentences.append(f"images that cannot be read, skipped: {len(skipped)}, the first: {cause(skipped[0])}")
+        sentences.append(f"skipped {len(skipped)} images that cannot be read; the first: {cause(skipped[0])}")
     estimator_bytes = 12 * len(data.drawn) * len(data.drawn.classes)
     if estimator_bytes > 2 << 30:
         sentences.append(f"the label estimator will take {estimator_bytes / 2**30:.1f} GiB of memory")

@@ -40,7 +40,11 @@ class RunFolder:
         return self.summary_file.is_file()
 
     def check_free(self) -> None:
-        """Refuse a folder that already contains a run."""
+        """Refuse a folder that already contains a run, or that cannot be written."""
+        above = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            why = "is not a folder" if not above.is_dir() else "cannot be written"
+            raise UserError(f"cannot write the run folder {self.path}: {above} {why}; give another --out")
         if self.config_file.exists():
             raise UserError(
                 f"{self.path} already contains a run: continue it with --resume {self.path}, or give another --out"

@@ -91,8 +91,8 @@ def how_measured(split: Split | None) -> str:
         return f"results are measured on {split.name}: a class that an image does not list counts as absent"
     if split.unlisted == "unknown":
         return (
-            f"results are measured on {split.name}: as it says what some images do not show, a class that an image "
-            "does not list is unknown, and is not counted"
+            f"results are measured on {split.name}: because it says which classes some images do not show, a class "
+            "that an image does not list is unknown and is not counted"
         )
     return ""
 

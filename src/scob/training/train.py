@@ -107,7 +107,7 @@ def train_once(
                     run.check_free()
                     (run.path / EXECUTION).unlink(missing_ok=True)
                     if left := set_aside(run.checkpoints):
-                        listen(Note(f"{left} checkpoints of an earlier run were in {run.checkpoints}: renamed"))
+                        listen(Note(f"{run.checkpoints} had {left} checkpoints of an earlier run, renamed now"))
         if resume and (ended := summary_of_whole_run(run, config.train.epochs, listen)) is not None:
             return FinishedRun(run, config, ended)
         config = with_choices_of(run, config) if resume else config
@@ -134,7 +134,7 @@ def train_once(
         if starts_from is not None:
             training.save()
             write_or_check_settings(run, config, data, processes, resume)
-        listen(Started(training.progress.step, experiment.plan.steps * experiment.config.train.epochs))
+        listen(Started(training.progress.step, experiment.plan.steps * training.epochs))
         return train_to_end(training, experiment, run)
 
 
@@ -158,7 +158,7 @@ def read_data(config: Config, listen: Listener, begun: RunFolder | None) -> Data
     if measured := how_measured(data.evaluate):
         listen(Note(measured))
     if skipped := data.train.skipped:
-        listen(Note(f"images left out: {len(skipped)}; the first: {cause(skipped[0])}"))
+        listen(Note(f"left out {len(skipped)} of the images; the first: {cause(skipped[0])}"))
     return data
 
 

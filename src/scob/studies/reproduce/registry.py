@@ -161,7 +161,9 @@ def settings_for(
     resolved = resolve(tree, "on the command line", methods.section_names())
     if not is_scenes(resolved.data.source) and resolved.model.backbone == DRAWINGS:
         splits_of(resolved.data.source, resolved.data.format)  # report a wrong path first
-        raise UserError("the backbone drawings only knows drawings: choose another with --backbone, e.g. photographs")
+        raise UserError(
+            "the backbone drawings was trained on drawings only: choose another with --backbone, e.g. photographs"
+        )
     return tree
 
 
