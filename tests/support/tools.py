@@ -1,4 +1,4 @@
-"""Other people's tools for tests: found, or installed into a virtual environment of their own, or the test is skipped."""
+"""Other people's tools for tests: found, or installed into an environment of their own, or the test is skipped."""
 
 import os
 import subprocess
