@@ -42,9 +42,9 @@ def test_fiftyone_loads_the_export(written: Path, tmp_path: Path) -> None:
     code = f"""
 import fiftyone as fo
 data = fo.Dataset.from_dir(dataset_type=fo.types.FiftyOneImageDetectionDataset,
-                           dataset_dir={str(written / "fiftyone")!r}, data_path="data.json")
-first = data.first().detections.detections[0]
-print(len(data), sum(len(s.detections.detections) for s in data), first.label in data.default_classes, first.image)
+                           dataset_dir={str(written / "fiftyone")!r}, data_path="data.json", label_field="suggestions")
+first = data.first().suggestions.detections[0]
+print(len(data), sum(len(s.suggestions.detections) for s in data), first.label in data.default_classes, first.image)
 """
     try:
         said = ask(python, code, HOME=str(tmp_path), FIFTYONE_DO_NOT_TRACK="true").split()
