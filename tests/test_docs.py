@@ -59,7 +59,7 @@ def test_every_command_in_the_documentation_exists(page: Path) -> None:
 
 def test_a_wrong_command_is_noticed() -> None:
     app = typer.main.get_command(cli.build())
-    for wrong in ("scob trian", "scob train --epochs 3", "scob data descrive x"):
+    for wrong in ("scob trian", "scob train --passes 3", "scob data descrive x"):
         with pytest.raises(AssertionError):
             check(app, wrong)
     check(app, "scob data describe VOC2007 --json  # counts")

@@ -7,8 +7,6 @@ made now; where it cannot be installed, the test is skipped and says so.
 import json
 import os
 import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -18,23 +16,9 @@ from scob.inference.predict import predict
 from scob.recovery.exchange import FORMATS
 from scob.recovery.suggest import SuggestionLimits, recover
 from support.small_model import Small
+from support.tools import PATIENCE, python_with
 
 pytestmark = pytest.mark.slow
-PATIENCE = 900
-
-
-def python_with(module: str, *packages: str) -> str:
-    """A Python that can import `module`."""
-    places = [Path(sys.executable), *Path(os.environ.get("SCOB_TOOLS", "/nowhere")).glob("*/bin/python")]
-    for python in places:
-        if subprocess.run([python, "-c", f"import {module}"], capture_output=True, timeout=PATIENCE).returncode == 0:
-            return str(python)
-    home = Path(os.environ.get("SCOB_TOOLS") or Path(os.environ.get("TMPDIR", "/tmp")) / "scob-tools") / module
-    venv.create(home, with_pip=True)
-    done = subprocess.run([home / "bin" / "pip", "install", "-q", *packages], capture_output=True, timeout=PATIENCE)
-    if done.returncode:
-        pytest.skip(f"{packages[0]} cannot be installed here")
-    return str(home / "bin" / "python")
 
 
 def ask(python: str, code: str, **environment: str) -> str:
@@ -58,9 +42,9 @@ def test_fiftyone_loads_the_export(written: Path, tmp_path: Path) -> None:
     code = f"""
 import fiftyone as fo
 data = fo.Dataset.from_dir(dataset_type=fo.types.FiftyOneImageDetectionDataset,
-                           dataset_dir={str(written / "fiftyone")!r}, data_path="data.json")
-first = data.first().detections.detections[0]
-print(len(data), sum(len(s.detections.detections) for s in data), first.label in data.default_classes, first.image)
+                           dataset_dir={str(written / "fiftyone")!r}, data_path="data.json", label_field="suggestions")
+first = data.first().suggestions.detections[0]
+print(len(data), sum(len(s.suggestions.detections) for s in data), first.label in data.default_classes, first.image)
 """
     try:
         said = ask(python, code, HOME=str(tmp_path), FIFTYONE_DO_NOT_TRACK="true").split()

@@ -15,6 +15,7 @@ from scob.errors import UserError
 
 SIDE = 128  # pixels at which images are compared
 NEAR, CLOSE = 6, 9.0  # bits of 128 and grey levels by which near-duplicates may differ
+FLAT = 0.5  # grey levels that are no difference
 DARK, BLURRED = 32.0, 1 / 12  # grey level; sharpness as a share of the median
 MOST_COMPARED = 20_000  # beyond, only equal fingerprints count as duplicates
 
@@ -81,7 +82,7 @@ def sharpness(grey: NDArray[np.float32]) -> float:
 def look(grey: NDArray[np.float32]) -> NDArray[np.uint8]:
     """128 bits of how a picture looks: whether it gets brighter to the right and downwards, in 8 x 8 places."""
     right, down = _shrunk(grey[..., None], 8, 9)[..., 0], _shrunk(grey[..., None], 9, 8)[..., 0]
-    bits = np.concatenate([(right[:, 1:] > right[:, :-1]).ravel(), (down[1:] > down[:-1]).ravel()])
+    bits = np.concatenate([(right[:, 1:] > right[:, :-1] + FLAT).ravel(), (down[1:] > down[:-1] + FLAT).ravel()])
     return np.packbits(bits)
 
 

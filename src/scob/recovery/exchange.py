@@ -170,7 +170,7 @@ def how_to_load(folder: Path, formats: Sequence[str], files: Files) -> list[str]
     if "fiftyone" in formats:
         lines.append(
             "FiftyOne: fiftyone.Dataset.from_dir(dataset_type=fiftyone.types.FiftyOneImageDetectionDataset, "
-            f"dataset_dir={str(folder / 'fiftyone')!r}, data_path='data.json')"
+            f"dataset_dir={str(folder / 'fiftyone')!r}, data_path='data.json', label_field='suggestions')"
         )
     if "cleanlab" in formats:
         lines.append("cleanlab knows no unknown labels: in labels.json, a class that nobody named counts as absent")
