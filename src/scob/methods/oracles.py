@@ -47,8 +47,8 @@ class OracleNegatives(LossMethod):
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         assert self.problem.truth is not None
-        negative = torch.where(self.problem.truth[batch.rows] == -1, -1, 0)
-        return {"bce": bce_of(torch.where(observed == 0, negative, observed), logits, batch.weight)}
+        negatives = self.problem.truth[batch.rows].clamp(max=0)
+        return {"bce": bce_of(torch.where(observed == 0, negatives, observed), logits, batch.weight)}
 
     def remarks(self) -> tuple[str, ...]:
         return nothing_to_tell(self)

@@ -31,9 +31,9 @@ class Suggestion:
     """A label that an image may be missing, and the evidence for it.
 
     Suggestions are ranked by `confidence`, a calibrated probability. `estimate` is the label estimator's value, `mask`
-    a COCO run-length mask, `boxes` x0, y0, x1, y1 in fractions of the image of each part of the mask, the largest first:
-    none if there is no clear place, None if it was not looked for. `nearest` are the confirmed images most like it with
-    their similarity, `observed` the labels already known.
+    a COCO run-length mask, `boxes` x0, y0, x1, y1 in fractions of the image of each part of the mask, the largest
+    first: none if there is no clear place, None if it was not looked for. `nearest` are the confirmed images most like
+    it with their similarity, `observed` the labels already known.
     """
 
     image: str
