@@ -68,7 +68,7 @@ class OracleShare(LossMethod):
     """Oracle: uses labels that no method may see. Unknown labels are replaced by their truth with a probability."""
 
     name: ClassVar[str] = "oracle-share"
-    title: ClassVar[str] = "Oracle, a share of the labels"
+    title: ClassVar[str] = "Oracle, a share of labels"
     labels = "oracle"
     Settings: ClassVar[type[Section]] = OracleShareSettings
     settings: OracleShareSettings
