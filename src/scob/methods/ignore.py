@@ -91,11 +91,11 @@ class Ignore(Method):
         if batch.epoch >= s.warm_up:
             left_out = ignored(logits.detach(), gaps, self.usual_gap, self.usual_logits, observed)
             cost = torch.where(left_out, 0.0, cost)
-        only = torch.nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
+        shown = batch.chosen[:, None] == torch.arange(logits.shape[1], device=logits.device)
         strong = self.logits(views.strong())
         terms = {
             "bce": over_images(cost, batch.weight),
-            "masked": s.masked * over_images(only * present_cost(masked), batch.weight),
+            "masked": s.masked * over_images(shown * present_cost(masked), batch.weight),
             "consistency": s.consistency * over_images((strong - logits).square(), batch.weight),
         }
         optimiser.step(torch.stack(list(terms.values())).sum())

@@ -106,7 +106,7 @@ class MutualLabelEnhancement(Method):
             return {"bce": assumed, "encoder": over_images(soft_bce(pseudo_logits, known), batch.weight)}
         q = torch.where(observed == 0, pseudo_logits.sigmoid().detach(), known)
         p = torch.where(observed == 0, logits.sigmoid().detach(), known)
-        encoder = torch.where(observed == 0, s.agreement, 1.0) * soft_bce(pseudo_logits, p)
+        encoder = (1 + (s.agreement - 1) * (observed == 0)) * soft_bce(pseudo_logits, p)
         return {
             "bce": over_images(soft_bce(logits, q), batch.weight),
             "encoder": over_images(encoder, batch.weight),

@@ -47,8 +47,8 @@ class OracleNegatives(LossMethod):
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         assert self.problem.truth is not None
-        negative = torch.where(self.problem.truth[batch.rows] == -1, -1, 0)
-        return {"bce": bce_of(torch.where(observed == 0, negative, observed), logits, batch.weight)}
+        negatives = self.problem.truth[batch.rows].clamp(max=0)
+        return {"bce": bce_of(torch.where(observed == 0, negatives, observed), logits, batch.weight)}
 
     def remarks(self) -> tuple[str, ...]:
         return nothing_to_tell(self)
@@ -68,7 +68,7 @@ class OracleShare(LossMethod):
     """Oracle: uses labels that no method may see. Unknown labels are replaced by their truth with a probability."""
 
     name: ClassVar[str] = "oracle-share"
-    title: ClassVar[str] = "Oracle, a share of the labels"
+    title: ClassVar[str] = "Oracle, a share of labels"
     labels = "oracle"
     Settings: ClassVar[type[Section]] = OracleShareSettings
     settings: OracleShareSettings
