@@ -1,7 +1,7 @@
 # make demo   set everything up in .venv, then show the method working on drawn scenes
 # make test   set up, then ruff, mypy --strict, the import contract and the quick tests
 # make compat new environments: light, lowest and newest versions, each Python that is here; minutes, hundreds of MB
-# make docs   the documentation as a site, in .site/index.html
+# make docs   the documentation as a site, in .site/; its search needs a server: python -m http.server -d .site
 # make slow   the minutes-long tests: kills, reproductions, comparisons
 PYTHON ?= python3
 VENV := .venv

@@ -107,18 +107,26 @@ def without_extras(python: Path, journey: Path, pins: Path) -> None:
     }  # fmt: skip
     lines: dict[str, list[str]] = {}
     for name, words in {**quick, **slow}.items():
-        done = run(python, "-m", "scob", *words, check=False)
-        line = re.search(r"pip install [\w -]+", " ".join(done.stderr.split()))
-        if done.returncode and (line is None or done.returncode != 2 or "Traceback" in done.stderr):
-            sys.exit(f"scob {name}, without extras, neither works nor says what to install:\n{done.stderr}")
-        lines.setdefault(line.group().strip() if done.returncode and line else "works", []).append(name)
+        lines.setdefault(wanted(name, python, words) or "works", []).append(name)
     for line, names in lines.items():
         print(f"    {', '.join(names)}: {line}", flush=True)
-    for line in lines.keys() - {"works"}:
-        run(python, "-m", *line.split(), "--quiet", "-c", pins)
-    for words in quick.values():
-        run(python, "-m", "scob", *words)
-    print("    after those lines: " + ", ".join(quick), flush=True)
+    for name, words in quick.items():
+        followed = []
+        while line := wanted(name, python, words):
+            if line in followed:
+                sys.exit(f"scob {name} still asks for {line} after it was run")
+            followed.append(line)
+            run(python, "-m", *line.split(), "--quiet", "-c", pins)
+    print("    after those lines all of these work: " + ", ".join(quick), flush=True)
+
+
+def wanted(name: str, python: Path, words: Sequence[object]) -> str | None:
+    """The line that a verb says must be run first; None if it works."""
+    done = run(python, "-m", "scob", *words, check=False)
+    line = re.search(r"pip install [\w -]+", " ".join(done.stderr.split()))
+    if done.returncode and (line is None or done.returncode != 2 or "Traceback" in done.stderr):
+        sys.exit(f"scob {name}, without extras, neither works nor says what to install:\n{done.stderr}")
+    return line.group().strip() if done.returncode and line is not None else None
 
 
 def build_wheel(folder: Path) -> Path:

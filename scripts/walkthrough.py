@@ -1,4 +1,6 @@
-"""Run the commands of docs/walkthrough.md and put what they print into the page: python scripts/walkthrough.py
+"""Run the commands of a page and put what they print into it: python scripts/walkthrough.py [docs/research.md]
+
+The page is docs/walkthrough.md unless another is named.
 
 Runs the first Python block and then, in order, every command of the console blocks, all in a temporary folder. `scob
 review` is answered by this script, using the true labels. A training shows only its first and last epoch.
@@ -69,7 +71,8 @@ def shortened(printed: str) -> str:
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    page = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    text = page.read_text(encoding="utf-8")
     environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     drawn = False
@@ -92,7 +95,7 @@ def main() -> None:
             return f"```console\n{console}```\n"
 
         text = BLOCK.sub(refreshed, text)
-    PAGE.write_text(text, encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def test_the_page_of_verbs_is_current() -> None:
 def commands_of(page: Path) -> list[str]:
     """The commands in a page's code: lines of blocks, and `scob ...` in a sentence."""
     text = page.read_text(encoding="utf-8")
-    blocks = "\n".join(re.findall(r"```(?:sh|console|bash)?\n(.*?)```", text, re.DOTALL))
+    blocks = "\n".join(re.findall(r"```(?:sh|console|bash)?\n(.*?)```", text, re.DOTALL)).replace("\\\n", " ")
     outside = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return re.findall(r"^(?:\$ )?(scob .+)$", blocks, re.MULTILINE) + re.findall(r"`(scob [^`]+)`", outside)
 
