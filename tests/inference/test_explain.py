@@ -29,7 +29,9 @@ def test_overlays_and_masks_have_the_image_size(small: Small, tmp_path: Path, ma
     *records, broken = json.loads((tmp_path / "out" / "explanations.json").read_text())
     clear = [record for record in records if record["clear_place"]]
     unclear = len(names) - len(clear)
-    assert counts == {"images": 2, "explained": len(names), "broken": 1, "skipped": 0, "unclear": unclear}
+    named = dict.fromkeys(names, 1)  # in how many images each class was explained
+    expected = {"images": 2, "explained": len(names), "broken": 1, "skipped": 0, "unclear": unclear, "named": named}
+    assert counts == expected
     assert [record["class"] for record in records] == list(names) and "empty" in broken["error"]
     with Image.open(tmp_path / "out" / records[0]["overlay"]) as drawn:
         assert drawn.size == (90, 50)

@@ -31,14 +31,13 @@ class Live:
         self.first = launch().first
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=None),
+            BarColumn(bar_width=24),  # not to the edge: the ^C that a terminal echoes must not begin a new line
             TextColumn("{task.fields[count]}"),
             TimeElapsedColumn(),
             Left(),
             TextColumn("{task.fields[facts]}"),
             console=err,
             transient=True,
-            expand=True,
             redirect_stdout=False,
             disable=not (self.first and err.is_terminal),
         )
