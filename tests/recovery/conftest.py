@@ -151,7 +151,7 @@ def recovered(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
         small.run,
         out=folder,
         formats=FORMATS,
-        selection=SuggestionLimits(0.3, 25),
+        selection=SuggestionLimits(0.0, 25),
         running=InferenceOptions(device="cpu"),
     )
     return folder

@@ -74,9 +74,13 @@ def test_the_queue_is_what_review_reads(small: Small, recovered: Path) -> None:
     assert any(s.nearest for s in queue.suggestions) and any(s.mask for s in queue.suggestions)
     assert all(path.is_file() for path in queue.files.values())
     lines = [json.loads(line) for line in (recovered / SUGGESTIONS).read_text().splitlines()]
-    tops = [(s["score"] + (s["score"] if s["estimate"] is None else s["estimate"])) / 2 for s in lines]
-    assert tops == sorted(tops, reverse=True)
-    assert [s.confidence for s in queue.suggestions] == pytest.approx(tops, abs=1e-5)
+    ranked = [s["confidence"] for s in lines]
+    assert ranked == sorted(ranked, reverse=True)
+    assert [s.confidence for s in queue.suggestions] == pytest.approx(ranked, abs=1e-5)
+    # One map from the mean of score and estimate to probability, and one from the score where there is no estimate.
+    for group in ([s for s in lines if s["estimate"] is not None], [s for s in lines if s["estimate"] is None]):
+        means = [(s["score"] + (s["score"] if s["estimate"] is None else s["estimate"])) / 2 for s in group]
+        assert means == sorted(means, reverse=True)
 
 
 def test_drawn_pictures_move_with_their_folder(recovered: Path, tmp_path: Path) -> None:
