@@ -208,3 +208,13 @@ def test_the_val_split_of_a_table_is_reported_on(small: Small, tmp_path: Path) -
     (tmp_path / "labels.csv").write_text("image,label,split\n" + one)
     with pytest.raises(UserError, match="nothing to measure"):  # before anything is trained
         prepared(tmp_path / "labels.csv", small, estimate=False)
+
+
+def test_a_cpu_gets_a_narrow_head_without_dropout_and_fewer_epochs(small: Small) -> None:
+    def chosen(*words: str) -> tuple[int, float, int]:
+        config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config
+        return config.model.width, config.model.dropout, config.train.epochs
+
+    count = len(prepared(small.photos, small, estimate=False).data.drawn)
+    assert chosen() == (128, 0.0, min(30, round(5 * (3000 / count) ** 0.5)))
+    assert chosen("model.width=256", "model.dropout=0.2", "train.epochs=3") == (256, 0.2, 3)

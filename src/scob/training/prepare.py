@@ -192,19 +192,21 @@ def settings_from_data(
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
-    # A head much wider than its inputs learns no more and takes hours on a CPU: 512 for a ResNet-50, 256 for
-    # photographs, 128 for drawings.
-    fitting = next(w for w in (512, 256, 128, 64) if w <= max(64, min(channels[1], 5 * channels[0] // 2)))
-    width = config.model.width if "width" in settled else fitting
+    # A head much wider than its inputs learns no more: 512 for a ResNet-50, 256 for photographs, 128 for drawings. A CPU
+    # takes at most 128, no dropout (attention with it takes three times as long) and fewer epochs: docs/backbones.md.
+    slow = device.type == "cpu"
+    most = min(128 if slow else 512, max(64, min(channels[1], 5 * channels[0] // 2)))
+    width = config.model.width if "width" in settled else next(w for w in (512, 256, 128, 64) if w <= most)
     norm = config.model.norm if "norm" in settled else "pre"
+    dropout = config.model.dropout if "dropout" in settled or not slow else 0.0
     return {
-        "model": {"width": width, "feedforward": 4 * width, "norm": norm},
+        "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         "scob": {"capacity": fitting_capacity(classes, config.model.projection)},
         "train": {
             "lr_smt": float(f"{(0.1 if norm == 'pre' else 0.05) / width:.1g}"),  # 2e-4 at 512, the width of a ResNet-50
             "batch": 8 if count < 200 else 32 if count > 20000 else 16,
-            "epochs": int(np.clip(round(12 * (3000 / count) ** 0.5), 5, 30)),
+            "epochs": int(np.clip(round((5 if slow else 12) * (3000 / count) ** 0.5), 5, 30)),
             "holdout": holdout,
             "select": "holdout" if holdout else "last",
         },
