@@ -27,6 +27,7 @@ from scob.training.run_folder import RunFolder
 NEUTRAL = {
     "data.cache": "packed", "data.workers": 7, "train.device": "cpu", "train.rows": "host", "train.log_every": 7,
     "train.check_processes": "true", "train.checkpoint_minutes": 7, "train.checkpoint_steps": 7,
+    "train.tracker": "none",
 }  # fmt: skip
 
 

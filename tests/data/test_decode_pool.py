@@ -78,8 +78,9 @@ def test_nothing_stays_in_shared_memory(worked: Feed) -> None:
     shared = Path("/dev/shm")
     if not shared.is_dir():
         pytest.skip("no /dev/shm here")
+    before = set(shared.glob("scob-decode-*"))  # of processes that were killed
     worked.fetch(np.arange(4))
-    assert not list(shared.glob("scob-decode-*"))
+    assert set(shared.glob("scob-decode-*")) <= before
 
 
 def test_workers_do_not_run_the_callers_script(split: Split, tmp_path: Path) -> None:

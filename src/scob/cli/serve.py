@@ -8,6 +8,7 @@ import typer
 
 from scob.cli.console import err, note
 from scob.cli.options import with_options
+from scob.cli.unfinished import say_if_unfinished
 
 
 def register(app: typer.Typer) -> None:
@@ -63,5 +64,6 @@ def serve(options: ServeOptions) -> None:
 
     limits = Limits(o.max_megabytes, o.max_megapixels, seconds=o.max_seconds, at_once=o.at_once)
     sources = Sources(o.images, frozenset(host.lower() for host in o.allow_urls or ()))
+    say_if_unfinished(o.model)
     serve_model(o.model, o.host, o.port, o.token, limits, sources, ready)
     note("stopped")
