@@ -4,7 +4,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import MapSettings, activation_maps, activations, foreground, likeness, masks_of, spread
+from scob.algorithm.cam import (
+    MapSettings,
+    above_floor,
+    activation_maps,
+    activations,
+    foreground,
+    likeness,
+    masks_of,
+    spread,
+)
 
 
 class TwoStages(nn.Module):
@@ -104,6 +113,12 @@ def test_features_that_differ_little_count_as_much_as_those_that_differ_a_lot() 
     own, common = torch.randn(1, 16, 8, 8), torch.randn(1, 16, 8, 1)
     heard = [(1 / likeness(own + much * common).square().sum(dim=2)).mean() for much in (0.0, 1.0, 4.0)]
     assert all(0.8 * 0.05 * 64 < float(count) < 1.3 * 0.05 * 64 for count in heard), heard
+
+
+def test_a_map_above_its_floor_begins_at_0_and_ends_at_1() -> None:
+    heat = torch.tensor([[[0.6, 0.8], [0.7, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
+    assert above_floor(heat)[0].flatten().tolist() == pytest.approx([0.0, 0.5, 0.25, 1.0])
+    assert above_floor(heat)[1].tolist() == [[0.0, 0.0], [0.0, 0.0]]  # the same everywhere: nowhere in particular
 
 
 def test_spreading_is_a_repeated_mean(maps: tuple[Tensor, Tensor]) -> None:

@@ -27,7 +27,7 @@ class MapSettings:
     `cam` chooses the weights of Eq. 2 (`activations`), `source` whose map each stage uses: its own (`each`), or that of
     stage 4 (`from_stage_4`), with `spread` in some `steps`. `windows` (stage 3, stage 4) and `threshold` belong to
     Eq. 3. With `mirror`, explanations average the maps of the image and of its mirror image, which costs a second pass
-    of the backbone.
+    of the backbone. `floor` takes the lowest value of a spread map away (`above_floor`).
     """
 
     cam: str = "grad"
@@ -36,6 +36,7 @@ class MapSettings:
     windows: tuple[int, int] = (3, 1)
     threshold: float = 0.5
     mirror: bool = False
+    floor: bool = False
 
     @classmethod
     def of(cls, settings: ScobSettings) -> "MapSettings":
@@ -90,6 +91,11 @@ def spread(heat: Tensor, alike: Tensor, steps: int) -> Tensor:
     return scaled(flat.reshape(heat.shape))
 
 
+def above_floor(heat: Tensor) -> Tensor:
+    """Maps (B, h, w) from which their lowest value is taken away, scaled: spreading raises all cells of a map."""
+    return scaled(heat - heat.amin(dim=(1, 2), keepdim=True))
+
+
 def likeness(features: Tensor, share: float = ALIKE) -> Tensor:
     """How alike the cells of each image are, features (B, K, h, w) -> (B, n, n) with rows that add up to 1.
 
@@ -121,6 +127,7 @@ def from_stage_4(fourth: Tensor, third_features: Tensor, settings: MapSettings, 
     if settings.source != "spread":
         return enlarged, fourth
     wide = spread(enlarged, likeness(third_features) if alike is None else alike, settings.steps)
+    wide = above_floor(wide) if settings.floor else wide
     return wide, scaled(F.adaptive_avg_pool2d(wide[:, None], (fourth.shape[1], fourth.shape[2]))[:, 0])
 
 

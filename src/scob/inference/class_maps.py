@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PAIRS = 64  # (image, class) pairs differentiated at once: bounds the memory for any number of images and classes
 
 
-EXPLAINED = MapSettings("sharp")  # what explanations are drawn with: the best map we have (docs/masks.md)
+EXPLAINED = MapSettings("sharp", steps=6, floor=True)  # what explanations are drawn with: the best we have (masks.md)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scob.inference.parts import Heat, Place
 
 SHARE = 0.8  # a class keeps a cell if its evidence there is at least this share of the strongest class's
-CLEAR = 0.11  # a place is clear if its share of the map exceeds its share of the image by at least this much
+CLEAR = 0.12  # a place is clear if its share of the map exceeds its share of the image by at least this much
 
 
 def compete(heats: Heat, scores: Sequence[float] | NDArray[np.float32], share: float = SHARE) -> Heat:

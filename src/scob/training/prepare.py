@@ -192,8 +192,8 @@ def settings_from_data(
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
-    # A head much wider than its inputs learns no more: 512 for a ResNet-50, 256 for photographs, 128 for drawings. A CPU
-    # takes at most 128, no dropout (attention with it takes three times as long) and fewer epochs: docs/backbones.md.
+    # A head much wider than its inputs learns no more: 512 for a ResNet-50, 256 for photographs, 128 for drawings.
+    # A CPU takes 128 at most, no dropout (attention with it is three times as slow), fewer epochs: docs/backbones.md.
     slow = device.type == "cpu"
     most = min(128 if slow else 512, max(64, min(channels[1], 5 * channels[0] // 2)))
     width = config.model.width if "width" in settled else next(w for w in (512, 256, 128, 64) if w <= most)
