@@ -2,7 +2,7 @@
 
 Each worker writes pixels into a block of memory that both sides map; only file names and error messages go through
 its pipe. A worker that dies is noticed at once, because the pool waits for its exit as well as for its answer. Ctrl+C
-reaches workers too; they leave it to their parent, which may need them to finish a step, and end when it closes the pipe.
+reaches workers too; they leave it to their parent, which may need them to finish a step, and end when its pipe closes.
 """
 
 import contextlib
