@@ -53,7 +53,8 @@ def test_check_exits_with_1_when_something_is_broken(
 ) -> None:
     assert scob("data", "check", table, capsys=capsys, monkeypatch=monkeypatch)[0] == 0
     (table.parent / "b.png").write_bytes(b"")
-    code, out, _ = scob("data", "check", table, capsys=capsys, monkeypatch=monkeypatch)
+    code, out, err = scob("data", "check", table, capsys=capsys, monkeypatch=monkeypatch)
+    assert "scob train --images leaves out what cannot be read" in err
     assert code == 1
     assert "b.png (labels.csv row 3): the file is empty" in out.replace("\n", " ")
     code, out, _ = scob("data", "check", table, "--json", capsys=capsys, monkeypatch=monkeypatch)

@@ -1,8 +1,10 @@
 """A run's events as they are drawn on stderr."""
 
+import time
+
 import pytest
 
-from scob.cli.live import Live
+from scob.cli.live import Left, Live
 from scob.training import events
 
 
@@ -22,6 +24,16 @@ def test_each_event_is_one_line(capsys: pytest.CaptureFixture[str], event: event
         live(event)
     line = " ".join(capsys.readouterr().err.split())
     assert "Scob" in line and " ".join(shown.split()) in line
+
+
+def test_the_time_left_stays_on_one_line_and_ends_with_the_work() -> None:
+    with Live("Scob") as live:
+        number = live.bar.add_task("x", total=2, count="", facts="", end=time.monotonic() + 60)
+        task = live.bar.tasks[-1]
+        shown = Left().render(task)
+        assert shown.plain.endswith(" left") and shown.no_wrap
+        live.bar.update(number, completed=2)
+        assert Left().render(task).plain == ""
 
 
 def test_the_bar_moves_with_every_step_and_says_how_long_it_will_take() -> None:

@@ -41,6 +41,14 @@ def test_the_ending_of_the_file_is_the_format(
     assert "image" in json.loads(path.read_text())
 
 
+def test_a_spreadsheet_is_refused_with_what_to_write_instead(
+    refused: Callable[..., str], small: Small, tmp_path: Path
+) -> None:
+    said = refused("predict", small.run, small.files[0], "-o", tmp_path / "out.xlsx")
+    assert "writes no .xlsx files" in said and "out.csv --bom" in said
+    assert not (tmp_path / "out.xlsx").exists()
+
+
 def test_no_model(refused: Callable[..., str], small: Small) -> None:
     assert "there is no model at nowhere" in refused("predict", "nowhere", small.files[0])
 

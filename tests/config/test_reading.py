@@ -123,6 +123,8 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         assert "broken.yaml" in str(caught.value)
     with pytest.raises(UserError, match="no settings file"):
         load_config(tmp_path / "none.yaml")
+    with pytest.raises(UserError, match="is a folder, not a settings file; to train on images, write --images"):
+        load_config(tmp_path)
     file.write_text("")
     assert load_config(file) == load_config(None)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,39 @@ def test_a_worker_that_dies_is_an_error_not_a_hang(worked: Feed, decoded: Decode
             list(worked.iterate(batches()))
     assert time.monotonic() - started < 20
     torch.testing.assert_close(worked.fetch(np.arange(4)), decoded(np.arange(4)))  # new workers
+
+
+def test_ctrl_c_does_not_end_the_workers(worked: Feed, decoded: Decoded) -> None:
+    """A terminal sends it to every process, and training finishes its step before it saves and ends."""
+    chosen = batches(len(worked), 4)
+    steps = worked.iterate(chosen)
+    next(steps)
+    assert worked._pool is not None
+    for process in worked._pool._processes:
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.3)
+    for rows, images in zip(chosen[1:], steps, strict=True):
+        torch.testing.assert_close(images, decoded(rows.tolist()))
+
+
+def test_ctrl_c_does_not_end_a_worker_that_is_starting(monkeypatch: pytest.MonkeyPatch, split: Split) -> None:
+    files = split.images
+    assert isinstance(files, ImageFiles)
+    start = BaseProcess.start
+
+    def started(process: BaseProcess) -> None:
+        start(process)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+
+    monkeypatch.setattr(BaseProcess, "start", started)
+    pool = DecodePool(workers=1, size=SIZE, capacity=4, blocks=1)
+    try:
+        ticket = pool.submit([(files.paths[0], files.paths[0])])
+        assert ticket is not None and pool.collect(ticket)[0].any()
+    finally:
+        pool.close()
 
 
 def test_nothing_stays_in_shared_memory(worked: Feed) -> None:

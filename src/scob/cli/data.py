@@ -107,6 +107,8 @@ def check(
         for problem in problems:
             out.print(problem, highlight=False, markup=False, soft_wrap=True)
         out.print(f"{counted(good, 'good image')}, {counted(len(problems), 'problem')}", highlight=False)
+        if problems:
+            note("scob train --images leaves out what cannot be read; --skip-bad is for data describe and evaluate")
     if problems:
         raise typer.Exit(1)
 

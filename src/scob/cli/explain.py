@@ -30,7 +30,7 @@ class ExplainOptions:
         list[str] | None, typer.Option("--class", help="Explain this class even if it is not predicted; repeatable.")
     ] = None
     masks: Annotated[
-        str, typer.Option(help="Masks to write: none, png, or rle (COCO run lengths in explanations.json).")
+        str, typer.Option(help="Masks to write: none, png, or rle (COCO run lengths, in the JSON file).")
     ] = "rle"
     overlays: Annotated[bool, typer.Option(help="Write an overlay for each class of each image.")] = True
     sheet: Annotated[

@@ -19,8 +19,9 @@ class Left(ProgressColumn):
     """The time left, counted down from what was known at the last update."""
 
     def render(self, task: Task) -> Text:
-        end = task.fields.get("end")
-        return Text("" if end is None else f"{clock_text(max(1.0, end - time.monotonic()))} left", style="cyan")
+        end = None if task.finished else task.fields.get("end")
+        text = "" if end is None else f"{clock_text(max(1.0, end - time.monotonic()))} left"
+        return Text(text, style="cyan", no_wrap=True)
 
 
 class Live:

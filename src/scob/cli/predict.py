@@ -60,6 +60,9 @@ def predict(options: PredictOptions) -> None:
 
     o = options
     ending = o.out.suffix.lstrip(".").lower() if o.out is not None else ""
+    if o.out is not None and not o.format and ending in ("xlsx", "xls", "ods"):
+        instead = o.out.with_suffix(".csv")
+        raise UserError(f"Scob writes no .{ending} files; write --out {instead} --bom, which spreadsheets open")
     format = o.format or (ending if ending in FORMATS else "csv")
     if (o.wide or o.bom) and format != "csv":
         raise UserError(f"--wide and --bom are for CSV, not for {format}")

@@ -95,6 +95,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         tree = parse_yaml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"there is no settings file at {path}") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder, not a settings file; to train on images, write --images {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the settings file {path}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

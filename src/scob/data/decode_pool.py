@@ -1,13 +1,15 @@
 """Processes that decode images into shared memory.
 
 Each worker writes pixels into a block of memory that both sides map; only file names and error messages go through
-its pipe. A worker that dies is noticed at once, because the pool waits for its exit as well as for its answer.
+its pipe. A worker that dies is noticed at once, because the pool waits for its exit as well as for its answer. Ctrl+C
+reaches workers too; they leave it to their parent, which may need them to finish a step, and end when its pipe closes.
 """
 
 import contextlib
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import deque
@@ -55,7 +57,7 @@ class DecodePool:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, str(path), shape), daemon=True)
-                with _no_main_module():
+                with _no_main_module(), _interrupts_held():
                     process.start()
                 theirs.close()
                 self._processes.append(process)
@@ -175,6 +177,19 @@ def _no_main_module() -> Iterator[None]:
         main.__spec__ = spec
 
 
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl+C back: a process started meanwhile does not hear it, even before it runs a line of ours."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _shared_file(size: int) -> Path:
     """A new file of `size` bytes to map: in memory if there is room, else on disk."""
     shared = Path("/dev/shm")
@@ -203,13 +218,14 @@ def _shared_file(size: int) -> Path:
 
 def _serve(pipe: Connection, path: str, shape: tuple[int, ...]) -> None:
     """What a worker does: decode the files that arrive into their block, until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     memory: NDArray[np.uint8] = np.memmap(path, np.uint8, "r+", shape=shape)
     size = shape[-1]
     pipe.send([])
     while True:
         try:
             block, tasks = pipe.recv()
-        except (EOFError, OSError, KeyboardInterrupt):
+        except (EOFError, OSError):
             return
         failures: Failures = []
         for slot, file, where in tasks:
@@ -218,7 +234,5 @@ def _serve(pipe: Connection, path: str, shape: tuple[int, ...]) -> None:
             except UserError as error:
                 memory[block, slot] = 0
                 failures.append((slot, str(error)))
-            except KeyboardInterrupt:
-                return
         with contextlib.suppress(OSError):
             pipe.send(failures)

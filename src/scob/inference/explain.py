@@ -88,7 +88,8 @@ def class_numbers(names: Sequence[str], classes: Sequence[str]) -> list[int]:
     column_of = {name: number for number, name in enumerate(classes)}
     for name in names:
         if name not in column_of:
-            raise UserError(f"the model has no class {name!r}.{nearest(name, classes)}")
+            known = ", ".join(classes[:20]) + (", ..." if len(classes) > 20 else "")
+            raise UserError(f"the model has no class {name!r}.{nearest(name, classes)} Its classes: {known}")
     return [column_of[name] for name in names]
 
 

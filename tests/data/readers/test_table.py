@@ -250,7 +250,7 @@ def test_a_tag_table_as_kaggle_writes_it(tmp_path: Path, paint: Painter) -> None
     assert split.labels.images == tuple(f"train-jpg/train_{number}.jpg" for number in range(3))
     np.testing.assert_array_equal(split.labels.values, [[0, 0, 1, 1], [1, 1, 0, 1], [0, 1, 1, 0]])
     assert open_split(source, None, ReadOptions(separator="none")).labels.classes[0] == "agriculture clear primary"
-    assert "separated by 'space'" in taken_as(source)
+    assert "separated by a space," in taken_as(source)
     assert infer_format(str(tmp_path)) == "table"  # the folder of images is not a class
 
 

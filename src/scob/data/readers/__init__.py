@@ -101,7 +101,8 @@ def infer_format(source: str) -> str:
             return name
     raise UserError(
         f"{source} is neither VOC, COCO nor CUB, nor a CSV or JSON-lines table, nor a folder with one folder "
-        f"of images per class{_folders_that_are_no_classes(path)}; name its kind with format: "
+        f"of images per class{_folders_that_are_no_classes(path)}; sort the images into such folders, or write a CSV "
+        "image,label; a layout that was not recognised is named with --format or data.format: "
         + "|".join(reader_names())
     )
 

@@ -123,9 +123,14 @@ def find_separator(cells: Sequence[str], column: str, one_per_row: bool) -> Sepa
             continue
         shown = min(joined, key=lambda cell: (len(cell), cell))
         if mark in "|;" or (mark == "," and column.lower() in SEVERAL) or _recombine(values, mark, column):
-            return Separator(mark, f"several labels in a cell, separated by {word!r}, as in {shown!r}")
+            return Separator(mark, f"several labels in a cell, separated by {_named(word)}, as in {shown!r}")
         return Separator("", f"a cell is one label, as in {shown!r}; if it is several, add --separator {word!r}")
     return Separator("")
+
+
+def _named(word: str) -> str:
+    """A separator in a sentence: a space, or the sign in quotes."""
+    return "a space" if word == "space" else repr(word)
 
 
 def _recombine(values: set[str], mark: str, column: str) -> bool:
