@@ -33,7 +33,9 @@ def test_files_that_are_not_images_are_counted_and_broken_ones_skipped(small: Sm
         picture(tmp_path / name)
     (tmp_path / "cat" / "notes.txt").write_text("x")
     (tmp_path / "dog" / "bad.jpg").write_bytes(b"x")
+    (tmp_path / "nothing").mkdir()
     ready = prepared(tmp_path, small)
+    assert "classes without any image: 1 (nothing)" in ready.notes
     assert ready.images == 4 and ready.other_files == 1 and len(ready.skipped) == 1
     assert any("skipped files that are not images: 1" in note for note in ready.notes)
     assert any("dog/bad.jpg" in note and "--skip-bad" not in note for note in ready.notes)

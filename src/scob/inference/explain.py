@@ -196,7 +196,7 @@ def explain(
     write_atomically(out / "explanations.json", json.dumps(records, indent=1) + "\n")
     if files.sheet:
         shown = [rows[image] if image in rows else row_of(image, decode(image), ()) for image in on_sheet]
-        sheet = Sheet.of(f"Where {named(Path(model)).name} sees each class", shown, len(paths))
+        sheet = Sheet.of(f"Where the model {named(Path(model)).name} sees each class", shown, len(paths))
         write_atomically(out / "sheet.png", png(sheet_picture(sheet)))
         write_atomically(out / "sheet.html", sheet_page(sheet))
     broken = sum("error" in record for record in records)

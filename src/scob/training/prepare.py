@@ -124,7 +124,7 @@ def prepare(
     present = (data.drawn.values == PRESENT).sum(axis=0)
     prepared = Prepared(
         config, data, len(data.drawn), len(data.drawn.classes), data.train.skipped, other_files, k_reason,
-        single_image_classes(data, present), notes=notes(data, present, other_files),
+        classes_with(1, data, present), notes=notes(data, present, other_files),
         init=None if init is None else Path(init),
     )  # fmt: skip
     return replace(prepared, seconds=estimate_seconds(config, data, listen)) if estimate else prepared
@@ -227,18 +227,18 @@ def input_size(split: Split, most: int) -> int:
     return int(np.clip(32 * np.ceil(np.median(sides) / 32), 64, most))
 
 
-def single_image_classes(data: Data, present: NDArray[np.int64]) -> tuple[str, ...]:
-    """The classes with one image. `present` (L,) counts the images of each class."""
-    return tuple(name for name, count in zip(data.drawn.classes, present, strict=True) if count == 1)
+def classes_with(images: int, data: Data, present: NDArray[np.int64]) -> tuple[str, ...]:
+    """The classes with so many images. `present` (L,) counts the images of each class."""
+    return tuple(name for name, count in zip(data.drawn.classes, present, strict=True) if count == images)
 
 
 def notes(data: Data, present: NDArray[np.int64], other_files: int) -> tuple[str, ...]:
     """What the user should know before training starts. `present` (L,) counts the images of each class."""
     sentences = [measured] if (measured := how_measured(data.evaluate)) else []
-    if single := single_image_classes(data, present):
+    if single := classes_with(1, data, present):
         sentences.append(f"classes with a single image: {len(single)} ({rows_word(single, 5)}); expect low accuracy")
-    if empty := int((present == 0).sum()):
-        sentences.append(f"classes without any image: {empty}")
+    if empty := classes_with(0, data, present):
+        sentences.append(f"classes without any image: {len(empty)} ({rows_word(empty, 5)})")
     if other_files:
         sentences.append(f"skipped files that are not images: {other_files}")
     if skipped := data.train.skipped:
