@@ -38,8 +38,7 @@ def test_a_run_says_once_what_was_chosen_and_records_it(configure: Any, scenes_o
     train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), listen=events.append)
     said = [e.message for e in events if isinstance(e, Note) and "features" in e.message]
     assert len(said) == 1
-    assert "one operation at a time (only a CUDA device has graphs)" in said[0]
-    assert "features are cached in memory (0 MB of" in said[0]
+    assert said[0].startswith("features are cached in memory (0 MB of")  # not a word about graphs on a CPU
     record = read_execution(tmp_path / "run")
     assert record is not None and (record.graph, record.padded, record.features) == (False, False, "host")
 

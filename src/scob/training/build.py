@@ -111,7 +111,8 @@ def choose_execution(config: Config, inputs: Inputs, processes: Processes, recor
     graph = wanted and not plain
     padded = t.compile is True or graph or (record is not None and record.padded)
     steps = "each step runs as one CUDA graph" if graph else f"steps run one operation at a time ({plain})"
-    asked = t.compile == "auto" or (t.compile is True and not graph), t.feature_cache == "auto"
+    on_gpu = processes.device.type == "cuda"  # elsewhere nobody expects graphs
+    asked = (t.compile == "auto" and on_gpu) or (t.compile is True and not graph), t.feature_cache == "auto"
     reasons = tuple(text for text, shown in zip((steps, inputs.reason), asked, strict=True) if shown)
     return Execution(graph, padded, inputs.features, reasons)
 
