@@ -18,7 +18,7 @@ from scob.algorithm.method import Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.entries import over_images
-from scob.methods.gr import GrSettings, generalised_cross_entropy
+from scob.methods.gr import GrSettings, robust_entries, schedule
 from scob.methods.prior import WithPrior
 from scob.model.features import FeatureSource
 from scob.model.network import Network
@@ -51,25 +51,16 @@ class AdaptivePseudoLabels(WithPrior):
         return prior >= self.settings.limit
 
     def begin_epoch(self, epoch: int) -> None:
-        """GR's schedule: w and b have covered t / T of their range, mu and sigma (t + 1) / T."""
-        s, total = self.settings, self.problem.epochs
-        values = [
-            ends[0] + (ends[1] - ends[0]) * passed / total
-            for ends, passed in ((s.w, epoch), (s.b, epoch), (s.mu, epoch + 1), (s.sigma, epoch + 1))
-        ]
+        """GR's schedule."""
+        values = schedule(self.settings, epoch, self.problem.epochs)
         self.schedule.copy_(torch.tensor(values, dtype=torch.float64))
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
-        s, p, share = self.settings, logits.sigmoid(), self.share(batch)
-        w, b, mu, sigma = self.schedule.unbind()
-        constant = p.detach()
-        k = torch.where(self.pseudo_positive[batch.rows], 1.0, torch.sigmoid(w * constant + b))
-        v = torch.exp(-((constant - mu) ** 2) / (2 * sigma**2))
-        absent = generalised_cross_entropy(1 - p, s.q3)
-        unknown = v * (k * generalised_cross_entropy(p, s.q2) + (1 - k) * absent)
-        known = torch.where(observed == 1, generalised_cross_entropy(p, s.q1), absent)
+        p, share = logits.sigmoid(), self.share(batch)
+        pseudo = self.pseudo_positive[batch.rows]
+        entries = robust_entries(logits, observed, self.settings, self.schedule.unbind(), pseudo)
         constraint = expected_positive_loss(expected_positives(p, share), self.problem.k, p.shape[1])
         return {
-            "robust": over_images(torch.where(observed == 0, unknown, known), batch.weight),
-            "expected": s.expected * share.counted_once(constraint),
+            "robust": over_images(entries, batch.weight),
+            "expected": self.settings.expected * share.counted_once(constraint),
         }

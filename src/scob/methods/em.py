@@ -14,7 +14,7 @@ from torch import Tensor
 from scob.algorithm.method import LossMethod
 from scob.algorithm.sampling import Batch
 from scob.config import Section, setting
-from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.methods.entries import absent_cost, over_images, present_cost, soft_cost
 
 
 class EmSettings(Section):
@@ -26,7 +26,7 @@ class EmSettings(Section):
 def entropy(logits: Tensor) -> Tensor:
     """Binary entropy of each entry, in nats."""
     p = logits.sigmoid()
-    return p * present_cost(logits) + (1 - p) * absent_cost(logits)
+    return soft_cost(logits, p)
 
 
 def em_entries(logits: Tensor, observed: Tensor, alpha: float) -> Tensor:

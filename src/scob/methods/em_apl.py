@@ -18,7 +18,7 @@ from scob.algorithm.method import Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.em import EmSettings, em_entries
-from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.methods.entries import over_images, soft_cost
 from scob.methods.memory import Remembering
 from scob.model.features import FeatureSource
 from scob.model.network import Network
@@ -66,8 +66,7 @@ class AsymmetricPseudoLabels(Remembering):
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         s = self.settings
-        decided, q = self.decided[batch.rows], self.pseudo[batch.rows]
-        cross = q * present_cost(logits) + (1 - q) * absent_cost(logits)
+        decided, cross = self.decided[batch.rows], soft_cost(logits, self.pseudo[batch.rows])
         undecided = em_entries(logits, observed, s.alpha)
         return {
             "entropy": over_images(torch.where(decided, 0.0, undecided), batch.weight),

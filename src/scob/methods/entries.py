@@ -16,6 +16,11 @@ def absent_cost(logits: Tensor) -> Tensor:
     return F.softplus(logits)
 
 
+def soft_cost(logits: Tensor, target: Tensor | float) -> Tensor:
+    """BCE of each entry against a target in [0, 1]."""
+    return target * present_cost(logits) + (1 - target) * absent_cost(logits)
+
+
 def over_images(entries: Tensor, weight: Tensor) -> Tensor:
     """Mean over the classes, weighted sum over the images: (B, L), (B,) -> a scalar."""
     return (entries.mean(dim=1) * weight).sum()

@@ -11,6 +11,7 @@ values for other data sets could not be checked. Ours: an observed negative, whi
 l_q3(1 - p).
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -41,6 +42,33 @@ def generalised_cross_entropy(p: Tensor, q: float) -> Tensor:
     return (1 - p.clamp(min=1e-7) ** q) / q if q else -(p + 1e-7).log()
 
 
+def schedule(settings: GrSettings, epoch: int, epochs: int) -> tuple[float, float, float, float]:
+    """w, b, mu and sigma of an epoch: w and b have covered t / T of their range, mu and sigma (t + 1) / T."""
+    s = settings
+    covered = ((s.w, epoch), (s.b, epoch), (s.mu, epoch + 1), (s.sigma, epoch + 1))
+    w, b, mu, sigma = (ends[0] + (ends[1] - ends[0]) * passed / epochs for ends, passed in covered)
+    return w, b, mu, sigma
+
+
+def robust_entries(
+    logits: Tensor,
+    observed: Tensor,
+    settings: GrSettings,
+    values: Sequence[float | Tensor],
+    positive: Tensor | None = None,
+) -> Tensor:
+    """The loss of each entry (B, L), by the `values` of the epoch; `positive` (B, L) bool are surely missing ones."""
+    s, p, (w, b, mu, sigma) = settings, logits.sigmoid(), values
+    constant = p.detach()
+    k = torch.sigmoid(w * constant + b)
+    k = k if positive is None else torch.where(positive, 1.0, k)
+    v = torch.exp(-((constant - mu) ** 2) / (2 * sigma**2))
+    absent = generalised_cross_entropy(1 - p, s.q3)
+    unknown = v * (k * generalised_cross_entropy(p, s.q2) + (1 - k) * absent)
+    known = torch.where(observed == 1, generalised_cross_entropy(p, s.q1), absent)
+    return torch.where(observed == 0, unknown, known)
+
+
 class GeneralisedRobust(LossMethod):
     """Robust losses on a soft pseudo-label for each unknown label, weighted by a Gaussian of the prediction."""
 
@@ -49,17 +77,6 @@ class GeneralisedRobust(LossMethod):
     Settings: ClassVar[type[Section]] = GrSettings
     settings: GrSettings
 
-    def after(self, epochs: int, ends: Pair) -> float:
-        """A value that moves linearly from its start to its end, after so many epochs."""
-        return ends[0] + (ends[1] - ends[0]) * epochs / self.problem.epochs
-
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
-        s, p, epoch = self.settings, logits.sigmoid(), batch.epoch
-        constant = p.detach()
-        k = torch.sigmoid(self.after(epoch, s.w) * constant + self.after(epoch, s.b))
-        mu, sigma = self.after(epoch + 1, s.mu), self.after(epoch + 1, s.sigma)
-        v = torch.exp(-((constant - mu) ** 2) / (2 * sigma**2))
-        absent = generalised_cross_entropy(1 - p, s.q3)
-        unknown = v * (k * generalised_cross_entropy(p, s.q2) + (1 - k) * absent)
-        known = torch.where(observed == 1, generalised_cross_entropy(p, s.q1), absent)
-        return {"robust": over_images(torch.where(observed == 0, unknown, known), batch.weight)}
+        values = schedule(self.settings, batch.epoch, self.problem.epochs)
+        return {"robust": over_images(robust_entries(logits, observed, self.settings, values), batch.weight)}

@@ -19,7 +19,7 @@ from scob.algorithm.method import Method, Optimiser, Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.methods.em import entropy
-from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.methods.entries import over_images, soft_cost
 from scob.model.backbone import Features
 from scob.model.features import FeatureSource, autocast
 from scob.model.network import Network, full
@@ -60,11 +60,6 @@ def binary_entropy(p: Tensor) -> Tensor:
     return -inside * inside.log() - (1 - inside) * (1 - inside).log()
 
 
-def soft_bce(logits: Tensor, target: Tensor) -> Tensor:
-    """BCE of each entry against a target in [0, 1]."""
-    return target * present_cost(logits) + (1 - target) * absent_cost(logits)
-
-
 class MutualLabelEnhancement(Method):
     """Pseudo-labels from one query per class, informative about the image; our reading of an outline, see its file."""
 
@@ -102,13 +97,13 @@ class MutualLabelEnhancement(Method):
         """Named terms: logits and pseudo_logits (B, L) float, observed (B, L) int8."""
         s, known = self.settings, (observed == 1).to(logits.dtype)
         if self.warm(batch.epoch):
-            assumed = over_images(soft_bce(logits, known), batch.weight)
-            return {"bce": assumed, "encoder": over_images(soft_bce(pseudo_logits, known), batch.weight)}
+            assumed = over_images(soft_cost(logits, known), batch.weight)
+            return {"bce": assumed, "encoder": over_images(soft_cost(pseudo_logits, known), batch.weight)}
         q = torch.where(observed == 0, pseudo_logits.sigmoid().detach(), known)
         p = torch.where(observed == 0, logits.sigmoid().detach(), known)
-        encoder = (1 + (s.agreement - 1) * (observed == 0)) * soft_bce(pseudo_logits, p)
+        encoder = (1 + (s.agreement - 1) * (observed == 0)) * soft_cost(pseudo_logits, p)
         return {
-            "bce": over_images(soft_bce(logits, q), batch.weight),
+            "bce": over_images(soft_cost(logits, q), batch.weight),
             "encoder": over_images(encoder, batch.weight),
             "information": -s.information * self.information(pseudo_logits, batch),
         }

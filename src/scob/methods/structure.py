@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
 from scob.labels import ABSENT, Labels
-from scob.methods.entries import absent_cost, over_known, present_cost
+from scob.methods.entries import over_known, soft_cost
 from scob.methods.partial_bce import PartialBce, PartialBceSettings
 from scob.methods.semantics import co_occurrence, has_pairs, read_vectors
 from scob.model.backbone import Features
@@ -224,8 +224,7 @@ class SmallStructured(Structured):
     def bce(self, logits: Tensor, labels: Tensor, batch: Batch, soft: Tensor | None = None) -> Tensor:
         """The BCE against labels (B, L) in {-1, 0, 1}; `soft` (B, L) in [0, 1] replaces the values of known labels."""
         target = (labels == 1).float() if soft is None else soft
-        cost = target * present_cost(logits) + (1 - target) * absent_cost(logits)
-        return over_known(cost, (labels != 0) & (batch.weight > 0)[:, None], self.share(batch))
+        return over_known(soft_cost(logits, target), (labels != 0) & (batch.weight > 0)[:, None], self.share(batch))
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         return {"bce": self.bce(logits, observed, batch)}

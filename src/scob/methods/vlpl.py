@@ -15,7 +15,7 @@ from torch import Tensor
 from scob.algorithm.sampling import Batch
 from scob.config import Section, setting
 from scob.methods.em import EmSettings, em_entries
-from scob.methods.entries import absent_cost, over_images, present_cost
+from scob.methods.entries import over_images, soft_cost
 from scob.methods.prior import WithPrior
 
 
@@ -49,7 +49,7 @@ class VisionLanguagePseudoLabels(WithPrior):
 
     def losses(self, logits: Tensor, observed: Tensor, batch: Batch) -> dict[str, Tensor]:
         s, pseudo = self.settings, self.pseudo_positive[batch.rows]
-        soft = s.beta * (s.smooth * present_cost(logits) + (1 - s.smooth) * absent_cost(logits))
+        soft = s.beta * soft_cost(logits, s.smooth)
         return {
             "entropy": over_images(torch.where(pseudo, 0.0, em_entries(logits, observed, s.alpha)), batch.weight),
             "pseudo": over_images(torch.where(pseudo, soft, 0.0), batch.weight),
