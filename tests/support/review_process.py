@@ -39,10 +39,10 @@ class ReviewProcess:
         self.process.send_signal(signal.SIGKILL)
         self.process.communicate()
 
-    def stop(self) -> str:
-        """Stop it as Ctrl+C does; returns its stderr."""
+    def stop(self, by: signal.Signals = signal.SIGINT) -> str:
+        """Stop it, by default as Ctrl+C does; returns its stderr."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(by)
         try:
             return self.process.communicate(timeout=20)[1]
         except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -87,11 +88,12 @@ def test_without_the_extra_one_sentence_names_it(run_folder: Path, tmp_path: Pat
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_it_prints_its_address_first_and_what_to_do_last(run_folder: Path) -> None:
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_it_prints_its_address_first_and_what_to_do_last(run_folder: Path, by: signal.Signals) -> None:
     server = ReviewProcess(run_folder)
     assert server.address == f"http://127.0.0.1:{server.port}/" and httpx.get(server.address).status_code == 200
     httpx.post(f"{server.address}api/decisions", json=decision())
-    said = server.stop()
+    said = server.stop(by)
     assert server.process.returncode == 0
     assert "1 accepted, 0 rejected" in said and "--import" in said and "Traceback" not in said
 

@@ -29,7 +29,12 @@ def run_app(app: "FastAPI", host: str, port: int, ready: Callable[[str], None] |
         if ready is not None:
             ready(address_of(listening))
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=GRACE
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=GRACE,
         )
         # uvicorn stops at a signal and then raises it again: ours ends quietly, with exit code 0.
         before = None

@@ -3,12 +3,11 @@
 Nothing can be uploaded, and no address contains a file path. Other machines need a token.
 """
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 from scob.errors import UserError
-from scob.inference.web.address import address_of, check_address, open_socket
+from scob.inference.web.address import check_address, run_app
 from scob.installation import install_line
 from scob.recovery import decisions
 from scob.recovery.orders import ReviewMode
@@ -27,21 +26,9 @@ def serve(
 ) -> Path:
     """Serve the page until interrupted; calls `ready` with its address. Returns the path of `reviewed.csv`."""
     try:
-        import uvicorn
-
         from scob.recovery.web.app import create_app
     except ImportError as error:
         raise UserError(f"the review page needs FastAPI and uvicorn: {install_line('review')}") from error
     check_address(host, token)
-    app = create_app(run, host, token, mode)
-    listening = open_socket(host, port)
-    folder = recovered_folder(run)
-    with contextlib.closing(listening):
-        if ready is not None:
-            ready(address_of(listening))
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, lifespan="on", timeout_graceful_shutdown=3
-        )
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
-    return decisions.write_reviewed(decisions.DecisionLog(folder))
+    run_app(create_app(run, host, token, mode), host, port, ready)
+    return decisions.write_reviewed(decisions.DecisionLog(recovered_folder(run)))
