@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from scob.data.readers.parquet_rows import pyarrow_module
 from scob.data.readers.table_rows import csv_rows
 from scob.data.readers.text_lists import read_text
 from scob.errors import UserError, nearest
-from scob.installation import install_line
 
 SUFFIXES = (".csv", ".parquet", ".safetensors")
 Floats = NDArray[np.float32]
@@ -104,11 +104,7 @@ def _image_column(path: Path, header: Sequence[str]) -> int:
 
 
 def _read_parquet(path: Path) -> Table:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(f"{path}: Parquet needs pyarrow: {install_line('parquet')}") from None
+    pyarrow = pyarrow_module()
     try:
         table = pyarrow.parquet.read_table(path)
         names: list[str] = list(table.column_names)

@@ -21,6 +21,7 @@ from scob.files import write_atomically
 from scob.labels import PRESENT
 
 SHEET, MOST_CLASSES, LISTED, PAIRS, THUMBNAIL = 8, 60, 12, 20, 96
+FEW = 10  # images of a class
 STYLE = """body{font:16px/1.45 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}
 body{color:#1d2126;background:#f6f5f1}h1,h2{line-height:1.2}
 section{background:#fff;border:1px solid #dddbd3;border-radius:10px;padding:1rem 1.25rem;margin:1rem 0}
@@ -139,13 +140,14 @@ def _together(splits: Sequence[Split]) -> str:
     classes = splits[0].labels.classes
     present = np.concatenate([split.labels.values == PRESENT for split in splits]).astype(np.int64)
     pairs = present.T @ present
-    counts = [(classes[c], f"{pairs[c, c]:,}") for c in np.argsort(-np.diag(pairs), kind="stable")]
+    order = np.argsort(-np.diag(pairs), kind="stable")
+    counts = [(classes[c], f"{pairs[c, c]:,}") for c in order]
     upper = np.triu(pairs, 1)
-    order = np.argsort(-upper, axis=None, kind="stable")[:PAIRS]
-    found = [divmod(int(n), len(classes)) for n in order if upper.flat[n]]
+    most = np.argsort(-upper, axis=None, kind="stable")[:PAIRS]
+    found = [divmod(int(n), len(classes)) for n in most if upper.flat[n]]
     rows = [(f"{classes[a]} and {classes[b]}", f"{upper[a, b]:,}") for a, b in found]
-    few = [name for name, count in counts if int(count.replace(",", "")) < 10]
-    which = f"{len(few)} of the classes have fewer than 10 images ({escape(', '.join(few[:8]))})"
+    few = [classes[c] for c in order if pairs[c, c] < FEW]
+    which = f"{len(few)} of the classes have fewer than {FEW} images ({escape(', '.join(few[:8]))})"
     advice = f'<p class="do">What to do: {which}; add some.</p>'
     text = _table(("class", "images"), counts) + (advice if few else "")
     both = _table(("pair", "images"), rows) if rows else "<p>No image has two labels.</p>"

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from scob.data.readers.parquet_rows import pyarrow_module
 from scob.errors import UserError, printable
 from scob.files import csv_text, remove_dead_parts, sync_folder
-from scob.installation import install_line
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
@@ -29,6 +29,11 @@ class Prediction:
     scores: tuple[float, ...] = ()
     every: NDArray[np.float32] | None = None  # (L,), if every score was asked for
     error: str = ""
+
+    def as_tree(self) -> dict[str, Any]:
+        """The prediction as JSON: in files and over HTTP."""
+        scores = [round(score, 6) for score in self.scores]
+        return {"image": self.image, "labels": list(self.labels), "scores": scores, "error": self.error or None}
 
 
 @dataclass(frozen=True)
@@ -199,22 +204,11 @@ class PredictionFile:
         return csv_text([cells])
 
     def _tree(self, p: Prediction) -> dict[str, Any]:
-        tree: dict[str, Any] = {
-            "image": p.image,
-            "labels": list(p.labels),
-            "scores": [round(s, 6) for s in p.scores],
-            "error": p.error or None,
-        }
         every = [None] * len(self.columns) if p.every is None else [round(float(s), 6) for s in p.every]
-        return tree | (dict(zip(self.columns, every, strict=True)) if self.columns else {})
+        return p.as_tree() | (dict(zip(self.columns, every, strict=True)) if self.columns else {})
 
     def _write_group(self) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise UserError(f"parquet needs pyarrow: {install_line('parquet')}") from None
-
+        pyarrow = pyarrow_module()
         group, self._waiting = self._waiting, []
         columns: dict[str, Any] = {
             # Parquet strings are UTF-8; a file name may not be.

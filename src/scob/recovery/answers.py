@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scob.data.readers import label_studio
+from scob.data.readers.named_images import ending_alike
 from scob.data.readers.table_rows import csv_rows, state_of
 from scob.data.readers.text_lists import read_text
 from scob.errors import UserError
@@ -85,12 +86,7 @@ def _from_label_studio(
 
 def _image_at(file: str, images: Collection[str], where: str) -> str:
     """The image whose name ends as the file does."""
-    parts = file.split("/")
-    for start in range(len(parts)):
-        tail = "/".join(parts[start:])
-        ends = [name for name in images if f"/{name}".endswith(f"/{tail}")]
-        if len(ends) > 1:
-            raise UserError(f"{where}: {file!r} could be {ends[0]} or {ends[1]}")
-        if ends:
-            return ends[0]
-    return file
+    ends = ending_alike(file, {name: name for name in images})
+    if len(ends) > 1:
+        raise UserError(f"{where}: {file!r} could be {ends[0]} or {ends[1]}")
+    return ends[0] if ends else file

@@ -95,7 +95,8 @@ def _fitted(features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 def doubts(scores: NDArray[np.float32], labels: Labels) -> list[tuple[int, int, float]]:
     """(row, class, doubt) of every given label, the most doubtful first.
 
-    The doubt is the share of the class's other given labels that scored higher, so that classes can be compared.
+    The doubt is the mean of two shares, so that classes can be compared: that of the class's given labels that scored
+    higher, and what the label's score lacks of the best score that any class has in its image.
     """
     found: list[tuple[int, int, float]] = []
     for column in range(len(labels.classes)):
@@ -103,11 +104,10 @@ def doubts(scores: NDArray[np.float32], labels: Labels) -> list[tuple[int, int, 
         if len(rows) < 2:
             continue
         own = scores[rows, column]
-        best = np.maximum(own[:, None], 1e-9) / np.maximum(scores[rows].max(axis=1, keepdims=True), 1e-9)
+        relative = np.maximum(own, 1e-9) / np.maximum(scores[rows].max(axis=1), 1e-9)
         higher = (own[None, :] > own[:, None]).mean(axis=1)
         found += [
-            (int(row), column, float((rank + 1 - min(1.0, float(relative[0]))) / 2))
-            for row, rank, relative in zip(rows, higher, best, strict=True)
+            (int(row), column, float(doubt)) for row, doubt in zip(rows, (higher + 1 - relative) / 2, strict=True)
         ]
     return sorted(found, key=lambda each: -each[2])
 

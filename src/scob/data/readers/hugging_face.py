@@ -152,14 +152,22 @@ def _is_image(kind: Any) -> bool:
     return bool(types.is_struct(kind) or types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def _table(paths: list[Path]) -> Any:
+def _table(paths: list[Path], columns: list[str] | None = None) -> Any:
+    """The rows of a split; of Parquet, whose images would be read from disk, only the `columns` that are named."""
     arrow = pyarrow_module()
     try:
         if paths[0].suffix == ".parquet":
-            return arrow.concat_tables([open_parquet(path).read() for path in paths])
+            return arrow.concat_tables([open_parquet(path).read(columns=columns) for path in paths])
         return arrow.concat_tables([arrow.ipc.open_stream(arrow.memory_map(str(path))).read_all() for path in paths])
     except (arrow.ArrowException, OSError, IndexError) as error:
         raise UserError(f"{paths[0] if paths else 'the data set'} cannot be read: {first_line(error)}") from None
+
+
+def _schema(paths: list[Path]) -> Any:
+    """The columns of a split, without its rows."""
+    if paths and paths[0].suffix == ".parquet":
+        return open_parquet(paths[0]).schema_arrow
+    return _table(paths).schema  # mapped, not read
 
 
 def _keys(schema: Any, source: Path) -> tuple[str, str]:
@@ -213,12 +221,11 @@ def _class_names(source: Path, options: ReadOptions) -> tuple[str, ...]:
         return options.classes
     found: set[str] = set()
     for paths in _shards(source).values():
-        table = _table(paths)
-        _, key = _keys(table.schema, source)
+        _, key = _keys(_schema(paths), source)
         features = _features(paths)
         if (names := _label_names(features, key)) is not None:
             return tuple(names)
-        found |= {name for given in _named(table, key, features) for name in given}
+        found |= {name for given in _named(_table(paths, [key]), key, features) for name in given}
     if not found:
         raise UserError(f"{source} names no class: every label is blank; fill in some labels")
     return tuple(sorted(found))

@@ -1,10 +1,19 @@
 """Find the images that rows name: at the very name, or else by the end of their path, below one folder."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from scob.data.images import SUFFIXES, Root, image_names
 from scob.errors import UserError
+
+
+def ending_alike(name: str, paths: Mapping[str, str]) -> list[str]:
+    """The keys of the paths that end as `name` does, with as many of its parts as any path has; [] if none does."""
+    parts = name.split("/")
+    tails = ("/".join(parts[start:]) for start in range(len(parts)))
+    found = ([key for key, path in paths.items() if f"/{path}".endswith(f"/{tail}")] for tail in tails)
+    return next((keys for keys in found if keys), [])
 
 
 class NamedImages:
@@ -37,15 +46,10 @@ class NamedImages:
         known, parts = self._names(), name.split("/")
         suffixed = Path(name).suffix.lower() in SUFFIXES
         fitting = known.get(parts[-1] if suffixed else f"{parts[-1]}.", [])
-        bare = {other: other if suffixed else str(Path(other).with_suffix("")) for other in fitting}
-        for start in range(len(parts)):
-            tail = "/".join(parts[start:])
-            ends = [other for other, path in bare.items() if f"/{path}".endswith(f"/{tail}")]
-            if len(ends) > 1:
-                raise UserError(f"{where}: {name!r} could be {ends[0]} or {ends[1]}; write the whole path")
-            if ends:
-                return ends[0]
-        return None
+        ends = ending_alike(name, {n: n if suffixed else str(Path(n).with_suffix("")) for n in fitting})
+        if len(ends) > 1:
+            raise UserError(f"{where}: {name!r} could be {ends[0]} or {ends[1]}; write the whole path")
+        return ends[0] if ends else None
 
     def _names(self) -> dict[str, list[str]]:
         """Every image below the folder by its last name, and, with a dot at the end, by that without suffix."""

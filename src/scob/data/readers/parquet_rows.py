@@ -11,12 +11,12 @@ Cells = list[tuple[int, list[str]]]
 
 
 def pyarrow_module() -> Any:
-    """pyarrow with its Parquet reader, or a UserError that says how to get it."""
+    """pyarrow with its Parquet reader and writer, or a UserError that says how to get it."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UserError(f"reading Parquet and Arrow files needs pyarrow: {install_line('parquet')}") from None
+        raise UserError(f"Parquet and Arrow files need pyarrow: {install_line('parquet')}") from None
     return pyarrow
 
 

@@ -20,7 +20,7 @@ from scob.data.readers import folder as class_folders
 from scob.data.readers.named_images import NamedImages
 from scob.data.readers.row_splits import UNSPLIT, Gathered, Row
 from scob.data.readers.table_columns import IMAGE_NAMES, LABEL_NAMES
-from scob.data.readers.table_rows import SUFFIXES, parse_table, read_rows
+from scob.data.readers.table_rows import SUFFIXES, parse_table, read_rows, usable_rows
 from scob.data.readers.text_lists import class_list, read_text
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
@@ -51,14 +51,14 @@ def title(source: Path, options: ReadOptions) -> str:
     """The form of the tables in words, and how many classes they name."""
     tables = _required_tables(source)
     fixed = class_list(source if source.is_dir() else source.parent, options)
-    forms = [parse_table(table.path, table.path.name, fixed, options.separator).form for table in tables]
+    parsed = [parse_table(table.path, table.path.name, fixed, options.separator) for table in tables]
     classes: set[str] = set(fixed or ())
     if fixed is None:
-        for table in tables:
-            for row in read_rows(table.path, table.path.name, [], True, None, options.separator):
+        for table, form in zip(tables, parsed, strict=True):
+            for row in usable_rows(form, table.path, [], True):
                 classes |= set(row.states)
     kind = "a table" if len(tables) == 1 else f"{len(tables)} tables, one per split"
-    return f"{kind}, {forms[0]}, {len(classes)} class{'' if len(classes) == 1 else 'es'}"
+    return f"{kind}, {parsed[0].form}, {len(classes)} class{'' if len(classes) == 1 else 'es'}"
 
 
 def splits(source: Path) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from scob.files import unguarded
 from scob.labels import UNKNOWN
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".jsonl": "", ".ndjson": "", ".json": "", ".parquet": ""}
-__all__ = ["SUFFIXES", "WORDS", "Row", "Table", "csv_rows", "parse_table", "read_rows", "state_of"]
+__all__ = ["SUFFIXES", "WORDS", "Row", "Table", "csv_rows", "parse_table", "read_rows", "state_of", "usable_rows"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,13 @@ def read_rows(
     separator: str = "auto",
 ) -> Iterator[Row]:
     """The rows of one table. A bad header always raises; a bad row raises or, with `skip_bad`, is skipped."""
+    yield from usable_rows(parse_table(path, shown, fixed, separator), path, skipped, skip_bad)
+
+
+def usable_rows(table: "Table", path: Path, skipped: list[str], skip_bad: bool) -> Iterator[Row]:
+    """The rows of a table that was parsed; a bad row raises or, with `skip_bad`, is skipped."""
     any_row = False
-    for row in parse_table(path, shown, fixed, separator).rows:
+    for row in table.rows:
         any_row = True
         if isinstance(row, UserError):
             skip_or_raise(row, skip_bad, skipped)

@@ -41,7 +41,7 @@ def splits(source: Path) -> tuple[str, ...]:
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
-    """One split, or all images for None. What has no object in an image is absent from it."""
+    """One split, or all images for None. A class without an object in an image is absent from it."""
     pairs = _pairs(source)
     if not pairs:
         raise UserError(f"{source} is not a YOLO data set: it has no folder of images beside one of labels")

@@ -53,26 +53,27 @@ class Backend:
         tasks = body["tasks"]
         if len(tasks) > self.service.limits.images:
             raise UserError(f"{len(tasks)} tasks are too many for one request: {self.service.limits.images} at most")
-        uploads = [self._upload(task, controls, number) for number, task in enumerate(tasks, 1)]
+        files = None if self.folder is None else NamedImages(self.folder)
+        uploads = [self._upload(task, controls, number, files) for number, task in enumerate(tasks, 1)]
         maps = bool(controls.boxes) and self.service.has_maps
         named = self.service.predict(uploads, maps=maps)
         return {"results": [self._prediction(each, controls) for each in named], "model_version": self.service.version}
 
-    def _upload(self, task: Any, controls: Controls, number: int) -> Upload:
+    def _upload(self, task: Any, controls: Controls, number: int, files: NamedImages | None) -> Upload:
         data = task.get("data") if isinstance(task, dict) else None
         address = data.get(controls.key) if isinstance(data, dict) else None
         where = f"task {task.get('id', number) if isinstance(task, dict) else number}"
         if not isinstance(address, str):
             return Upload(where, b"", f"{where}: its data has no {controls.key!r}")
         try:
-            return Upload(where, self._image(address, where))
+            return Upload(where, self._image(address, where, files))
         except (UserError, OSError) as error:
             return Upload(where, b"", str(error))
 
-    def _image(self, address: str, where: str) -> bytes:
+    def _image(self, address: str, where: str, files: NamedImages | None) -> bytes:
         """The bytes of a task's image: a file of ours if there is a folder, else fetched from Label Studio."""
-        if self.folder is not None and not address.startswith(("http://", "https://")):
-            path, _ = NamedImages(self.folder).find(file_name(address, where), where)
+        if files is not None and not address.startswith(("http://", "https://")):
+            path, _ = files.find(file_name(address, where), where)
             if Path(path).stat().st_size > self.service.limits.megabytes * 1_000_000:
                 raise UserError(f"{where}: the file has more than {self.service.limits.megabytes:g} megabytes")
             return Path(path).read_bytes()

@@ -15,7 +15,7 @@ from scob.data.images import decode
 from scob.errors import UserError
 from scob.inference.decoding import reason
 from scob.inference.model import Scorer, load_model
-from scob.inference.predictions import NamingRule, decide
+from scob.inference.predictions import NamingRule, Prediction, decide
 from scob.inference.web.limits import Limits, check_pixels
 from scob.inference.web.uploads import Upload
 from scob.training.find_model import find_model
@@ -75,16 +75,10 @@ class Service:
                     scores = iter(self.model.scores(np.stack(readable)))
             for upload, (pixels, error) in zip(group, decoded, strict=True):
                 if pixels is None:
-                    results.append({"image": upload.name, "labels": [], "scores": [], "error": error})
+                    results.append(Prediction(upload.name, error=error).as_tree())
                     continue
                 named = decide(upload.name, next(scores), self.model.classes, self.model.thresholds, naming)
-                tree: dict[str, Any] = {
-                    "image": upload.name,
-                    "labels": list(named.labels),
-                    "scores": [round(score, 6) for score in named.scores],
-                    "error": None,
-                }
-                results.append(tree | (self._places(upload, named.labels) if maps else {}))
+                results.append(named.as_tree() | (self._places(upload, named.labels) if maps else {}))
         return results
 
     def _decoded(self, upload: Upload) -> tuple[Any, str]:
