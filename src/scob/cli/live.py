@@ -92,7 +92,7 @@ class Live:
                     completed=step,
                     count=_of(step, steps, "steps"),
                     facts="",
-                    left=None,
+                    end=None,
                 )
             case events.StepTaken(step, steps, settled) if self.task is not None:
                 self._hide_part()

@@ -72,14 +72,12 @@ def open_inputs(
     views = Views(config.data.size, mean, std, t.seed)
     backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     grids = backbone.grids(config.data.size)
-    splits = {"train": data.train, "holdout": data.holdout, "evaluate": data.evaluate}
-    images = {name: len(split) for name, split in splits.items() if split is not None}
+    images = {name: len(split) for name, split in data.splits.items()}
     plan, reason = plan_inputs(config, images, processes, (backbone, grids), read_execution(folder))
     feeds = {}
-    for name, split in splits.items():
-        if split is not None:
-            kept = plan.resident if name == "train" else plan.features == "none" and fits_beside(split, config, device)
-            feeds[name] = make_feed(split, config, device, kept, listen)
+    for name, split in data.splits.items():
+        kept = plan.resident if name == "train" else plan.features == "none" and fits_beside(split, config, device)
+        feeds[name] = make_feed(split, config, device, kept, listen)
     if config.model.calibrate_bn and not backbone.keeps_statistics:
         if restored is not None:
             backbone.load_state_dict(backbone_state(restored), strict=False)
@@ -89,7 +87,7 @@ def open_inputs(
     if precision == "fp64":
         backbone.double()
     fast = fast_backbone(backbone, precision)
-    plain = {name: FeatureSource(backbone, views, precision, fast) for name in splits}
+    plain = {name: FeatureSource(backbone, views, precision, fast) for name in feeds}
     forced = t.feature_cache != "auto"
     features = plan.features
     while (sources := cached_sources(plain, feeds, features, folder, processes, listen)) is None:

@@ -51,7 +51,7 @@ def write_results(e: Experiment, run: RunFolder, facts: Mapping[str, Any], score
         "labels": {"origin": e.data.drawn.origin, "fingerprint": e.data.drawn.fingerprint},
         "k": e.data.k,
         "backbone": e.config.model.backbone,
-        "curve": [{k: r.get(k) for k in r if k not in ("kind", "time")} for r in run.records("epoch")],
+        "curve": run.curve(),
     }
     if e.data.evaluate is not None:
         evaluation = evaluate_scores(scores_of("evaluate"), e.data.evaluate.labels.values, e.data.observed.classes)

@@ -34,6 +34,12 @@ class Data:
     k: float
     unused: tuple[str, ...] = ()  # the other splits of the source
 
+    @property
+    def splits(self) -> dict[str, Split]:
+        """The splits that there are, by their part in the run: train, holdout, evaluate."""
+        every = {"train": self.train, "holdout": self.holdout, "evaluate": self.evaluate}
+        return {name: split for name, split in every.items() if split is not None}
+
 
 @dataclass(frozen=True)
 class ReadImages:

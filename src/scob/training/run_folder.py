@@ -146,6 +146,10 @@ class RunFolder:
             return []
         return [r for r in _readable(self.log_file.read_bytes()) if kind is None or r["kind"] == kind]
 
+    def curve(self) -> list[dict[str, Any]]:
+        """What was measured after each epoch."""
+        return [{key: r[key] for key in r if key not in ("kind", "time")} for r in self.records("epoch")]
+
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_atomically(self.summary_file, json.dumps(sealed(summary), indent=1))
 

@@ -70,8 +70,7 @@ def as_executed(config: Config, data: Data, processes: Processes) -> Config:
     """The settings for the timed steps: what is chosen by what is free, as the images of the whole run will have it."""
     config = methods.class_for(config).adjust(config)
     backbone = load_backbone(config.model.backbone, config.model.freeze)
-    splits = {"train": data.train, "holdout": data.holdout, "evaluate": data.evaluate}
-    images = {name: len(split) for name, split in splits.items() if split is not None}
+    images = {name: len(split) for name, split in data.splits.items()}
     plan, _ = plan_inputs(config, images, processes, (backbone, backbone.grids(config.data.size)))
     compiled = config.train.compile if plan.resident else False
     chosen = {"feature_cache": plan.features, "compile": compiled, "tracker": "none"}

@@ -74,7 +74,7 @@ def _write_best(run: RunFolder, config: Config, checkpoint: Checkpoint, folder: 
 def summary_so_far(run: RunFolder, config: Config) -> dict[str, Any]:
     """What the summary of a stopped run would say, as far as it is known."""
     progress = checkpoint_of(run).progress
-    curve = [{k: v for k, v in r.items() if k not in ("kind", "time")} for r in run.records("epoch")]
+    curve = run.curve()
     summary = {"method": config.method, "epochs": progress.epoch, "selected_epoch": progress.best_epoch, "curve": curve}
     return {**summary, "evaluation": {}} if any("mAP" in point for point in curve) else summary
 
