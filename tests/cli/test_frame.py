@@ -19,7 +19,7 @@ VERBS = (
 
 def scob(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "scob", *words], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+        [sys.executable, "-m", "scob", *words], capture_output=True, text=True, cwd=ROOT, timeout=400, check=False
     )
 
 

@@ -77,4 +77,4 @@ def own_run(small: Small, tmp_path: Path) -> Path:
 def scob(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
     """`scob WORDS...` in a process of its own."""
     command = [sys.executable, "-m", "scob", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **how)  # type: ignore[call-overload]
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, **how)  # type: ignore[call-overload]
