@@ -23,7 +23,7 @@ def test_each_event_is_one_line(capsys: pytest.CaptureFixture[str], event: event
     with Live("Scob") as live:
         live(event)
     line = " ".join(capsys.readouterr().err.split())
-    assert "Scob" in line and " ".join(shown.split()) in line
+    assert line.startswith(f"Scob: {' '.join(shown.split())}")  # a colon, so that the name is not read as a subject
 
 
 def test_the_time_left_stays_on_one_line_and_ends_with_the_work() -> None:

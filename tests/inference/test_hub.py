@@ -152,6 +152,15 @@ def test_a_private_model_is_for_its_owner(hub: Hub, done: dict[str, Done]) -> No
     assert done["predict private"].predictions == done["predict by name"].predictions
 
 
+@pytest.mark.parametrize("name", ["scenes", "not a name", "me/my--model", "a/b/c", "me/", "../scenes"])
+def test_a_bad_name_is_refused_by_itself_not_for_want_of_a_hub(
+    small: Small, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("scob.inference.hub.hub_is_reachable", lambda: False)
+    with pytest.raises(UserError, match="is not a name on the hub: use OWNER/NAME"):
+        push_to_hub(small.run, name)
+
+
 def test_an_onnx_file_alone_cannot_be_pushed(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
     with pytest.raises(UserError, match="is an ONNX file: give the model folder beside it"):

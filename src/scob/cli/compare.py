@@ -9,6 +9,7 @@ import typer
 
 from scob.cli.console import MEASURES_MAP, best_cells, escape, note, out, sentence, table
 from scob.cli.options import with_options
+from scob.cli.run_report import show_layouts
 from scob.errors import UserError
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def comparison_settings(
         backbone, reason = choose_backbone(choose_device(device))
         if reason:
             display.line(reason)
+    show_layouts(Path(source), o.val, list(overrides))
     prepared = prepare(source, o.val, backbone, device, overrides=overrides, estimate=False, listen=display)
     if "full" in names and (prepared.data.train.labels.values == UNKNOWN).any():
         raise UserError(

@@ -109,12 +109,7 @@ class Live:
 
     def epoch(self, event: events.EpochMeasured) -> None:
         """Show what was measured after an epoch."""
-        measured = "  ".join(
-            f"{name} {value:.2f}"
-            for name, value in event.measured.items()
-            if name.startswith("mAP") and value is not None
-        )
-        self._say(f"epoch {event.epoch + 1}/{event.epochs}  {measured}  {event.seconds:.1f} s")
+        self._say(measured_text(event))
 
     def _show_part(self, what: str, done: int = 0, total: int = 0, unit: str = "") -> None:
         """A bar for a part of the work other than training; without a total it only shows that something happens."""
@@ -133,7 +128,15 @@ class Live:
             self.part = None
 
     def _say(self, text: str) -> None:
-        self.bar.console.print(f"[dim]{escape(self.title)}[/] {text}", highlight=False)
+        self.bar.console.print(f"[dim]{escape(self.title)}:[/] {text}", highlight=False)
+
+
+def measured_text(event: events.EpochMeasured) -> str:
+    """'epoch 1/4  mAP 61.23  2.0 s'."""
+    measured = (
+        f"{name} {value:.2f}" for name, value in event.measured.items() if name.startswith("mAP") and value is not None
+    )
+    return "  ".join((f"epoch {event.epoch + 1}/{event.epochs}", *measured, f"{event.seconds:.1f} s"))
 
 
 def _end(left: float | None) -> float | None:

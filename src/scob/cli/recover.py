@@ -14,6 +14,14 @@ from scob.errors import UserError
 from scob.files import free_path, named
 
 SHOWN = 10  # suggestions
+COLUMNS = (
+    "confidence: how likely the label is right; of 100 suggestions with 0.7, about 70 are. It follows from the score, which "
+    "the trained model gives the image, and the estimate, which training itself arrived at (blank for held-out images)."
+)
+DOUBT = (
+    "score out of fold: what a classifier that has not seen the image gives the label. The doubt orders the list: the lower the "
+    "score, given how frequent the class is, the higher the doubt."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -94,6 +102,7 @@ def recover(options: RecoverOptions) -> None:
     ]
     if rows:
         out.print(table("The most confident suggestions", ("image", "class", "confidence", "score", "estimate"), rows))
+        out.print(COLUMNS, style="dim", highlight=False)
     summary = f"{counted(len(recovered.suggestions), 'label')} suggested for {counted(recovered.images, 'image')}"
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
@@ -149,5 +158,14 @@ def list_doubtful(options: RecoverOptions) -> None:
     if rows:
         heads = ("image", "given label", "doubt", "score out of fold")
         out.print(table("The most doubtful labels", heads, rows))
-    note(f"{counted(len(found.suggestions), 'given label')}, the most doubtful first; written to {found.folder}/")
-    note(f"next: {command('review', found.folder)} (reject what the image does not show)")
+        out.print(DOUBT, style="dim", highlight=False)
+    listed, folder = len(found.suggestions), found.folder
+    if not listed:
+        note(f"none of {counted(found.given, 'given label')} looks wrong; --top N lists the N most doubtful all the same")
+        return
+    why = "as asked with --top" if o.top is not None else "as many as may be wrong; --top N lists another number"
+    note(
+        f"at most about {found.wrong_at_most:,} of {counted(found.given, 'given label')} may be wrong; the "
+        f"{listed:,} most doubtful ({why}) were written to {folder}/"
+    )
+    note(f"next: {command('review', folder)} (reject what the image does not show)")

@@ -1,7 +1,7 @@
 """A study on the terminal: which run of how many, the bars of that run, and a line for each run."""
 
 from scob.cli.console import escape
-from scob.cli.live import Live
+from scob.cli.live import Live, measured_text
 from scob.training import events
 
 
@@ -27,7 +27,10 @@ class StudyLive(Live):
                 super().__call__(event)
 
     def epoch(self, event: events.EpochMeasured) -> None:
-        """Show the last mAP beside the bar, not one line per epoch."""
+        """Show the last mAP beside the bar; in a log file, which has no bar, one line per epoch."""
+        if self.bar.disable:
+            self.line(f"  {measured_text(event)}")
+            return
         value = event.measured.get("mAP")
         if value is not None and self.task is not None:
             self.bar.update(self.task, facts=f"epoch {event.epoch + 1}: mAP {value:.1f}")

@@ -32,6 +32,7 @@ def push_to_hub(model: str | Path, name: str, options: HubOptions = HubOptions()
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
+    check_name(name)
     found = find_model(model)
     if found.is_onnx:
         raise UserError(f"{found.path} is an ONNX file: give the model folder beside it, and the file goes along")
@@ -53,6 +54,20 @@ def push_to_hub(model: str | Path, name: str, options: HubOptions = HubOptions()
     return str(address)
 
 
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a repository, before the hub is asked."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+        possible = "/" in name
+    except HFValidationError:
+        possible = False
+    if not possible:
+        raise UserError(f"{name!r} is not a name on the hub: use OWNER/NAME, with letters, digits, single - and ., and _")
+
+
 def published(card: ModelCard) -> ModelCard:
     """The card without the folders of this machine."""
     model = {**card.model, "backbone": last_part(str(card.model.get("backbone", "")))}
@@ -63,7 +78,7 @@ def published(card: ModelCard) -> ModelCard:
 def explained(name: str) -> Iterator[None]:
     """The hub's refusals as one sentence each."""
     from huggingface_hub import constants
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HfHubHTTPError
 
     if not hub_is_reachable():
         raise UserError(
@@ -71,8 +86,6 @@ def explained(name: str) -> Iterator[None]:
         )
     try:
         yield
-    except HFValidationError:
-        raise UserError(f"{name!r} is not a name on the hub: use OWNER/NAME, with letters, digits, - _ and .") from None
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else None
         if status in (401, 403):

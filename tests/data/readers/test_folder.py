@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scob.data.readers import infer_format, open_split, splits_of
+from scob.data.readers import infer_format, open_split, splits_of, taken_as
 from scob.data.split import ReadOptions
 from scob.errors import UserError
 
@@ -34,6 +34,25 @@ def test_split_folders_share_their_classes(tmp_path: Path, paint: Painter) -> No
     assert splits_of(str(tmp_path)) == ("train", "val")
     assert open_split(str(tmp_path), "val").labels.classes == ("cat", "dog")
     assert len(open_split(str(tmp_path), None)) == 3
+
+
+def test_images_beside_the_folders_are_left_out_and_said_to_be(tmp_path: Path, paint: Painter) -> None:
+    for name in ("dog/1.png", "cat/1.png"):
+        paint(tmp_path / name)
+    assert taken_as(str(tmp_path)) == "one folder per class, 2 classes"
+    paint(tmp_path / "stray.png")
+    paint(tmp_path / ".hidden.png")
+    assert taken_as(str(tmp_path)) == (
+        "one folder per class, 2 classes; 1 image beside these folders has no class and is left out (stray.png)"
+    )
+    assert "stray.png" not in open_split(str(tmp_path), None).labels.images
+
+
+def test_images_beside_the_folders_of_a_split(tmp_path: Path, paint: Painter) -> None:
+    for name in ("train/dog/1.png", "train/cat/1.png", "val/cat/2.png", "val/b.png", "train/a.png", "c.png"):
+        paint(tmp_path / name)
+    said = "3 images beside these folders have no class and are left out (c.png, train/a.png, val/b.png)"
+    assert taken_as(str(tmp_path)).endswith(said)
 
 
 def test_train_may_be_a_class(tmp_path: Path, paint: Painter) -> None:

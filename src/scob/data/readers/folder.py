@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scob.data.images import SUFFIXES, ImageFiles, Root, image_names, skip_or_raise
+from scob.data.images import SUFFIXES, ImageFiles, Root, image_names, rows_word, skip_or_raise
 from scob.data.readers import find_split
 from scob.data.readers.text_lists import class_list, unknown_class
 from scob.data.split import ReadOptions, Split
@@ -32,7 +32,26 @@ def class_names(source: Path) -> tuple[str, ...]:
 def title(source: Path, options: ReadOptions) -> str:
     """How many classes there are."""
     classes = class_list(source, options) or class_names(source)
-    return f"one folder per class, {len(classes)} class{'' if len(classes) == 1 else 'es'}"
+    text = f"one folder per class, {len(classes)} class{'' if len(classes) == 1 else 'es'}"
+    if stray := stray_images(source):
+        one = len(stray) == 1
+        which = "1 image" if one else f"{len(stray):,} images"
+        text += (
+            f"; {which} beside these folders {'has' if one else 'have'} no class and {'is' if one else 'are'} left out "
+            f"({rows_word(stray, 3)})"
+        )
+    return text
+
+
+def stray_images(source: Path) -> list[str]:
+    """The images beside the class folders: no folder says what they show."""
+    tops = _split_folders(source) or ("",)
+    return sorted(
+        str(path.relative_to(source))
+        for path in {source, *(source / top for top in tops)}
+        for path in path.iterdir()
+        if path.is_file() and not path.name.startswith(".") and path.suffix.lower() in SUFFIXES
+    )
 
 
 def splits(source: Path) -> tuple[str, ...]:
