@@ -75,6 +75,7 @@ def test_own_images_are_compared_on_held_out_ones_or_on_a_table(
     code, out, err = scob(*words, "--out", tmp_path / "held-out")
     assert code == 0 and "ROLE" in out and "Assume negative" in out
     said = " ".join(err.split())
+    assert said.count("epoch 1/1 mAP") == 2  # a line for each epoch, where there is no bar
     assert "12 held-out images by the labels you gave" in said and "to compare methods, not as accuracy" in said
     assert "by the labels you gave" in (tmp_path / "held-out" / "compare.md").read_text()
     lines = [f"photos/{f.relative_to(tmp_path / 'photos')},{f.parent.name}\n" for f in photos[:9]]
@@ -84,9 +85,12 @@ def test_own_images_are_compared_on_held_out_ones_or_on_a_table(
     assert "val.csv: a class that an image does not list counts as absent" in " ".join(err.split())
 
 
-def test_full_labels_cannot_be_compared_without_them(refused: Callable[..., str], small: Small) -> None:
-    said = refused("compare", "full", "role", "--data", small.photos, "--backbone", small.backbone, *SMALL)
-    assert "full needs every label of every image" in said
+def test_full_labels_cannot_be_compared_without_them(scob: Callable[..., tuple[int, str, str]], small: Small) -> None:
+    words = ("compare", "full", "role", "--data", small.photos, "--backbone", small.backbone, *SMALL)
+    code, out, err = scob(*words)
+    layout, refusal = err.splitlines()
+    assert (code, out, layout) == (2, "", "taken as: one folder per class, 12 classes")
+    assert refusal.startswith("scob: the method full needs every label of every image")
 
 
 def test_val_needs_own_images(refused: Callable[..., str], tmp_path: Path) -> None:

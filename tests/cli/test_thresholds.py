@@ -14,7 +14,9 @@ def test_the_table_has_every_class(scob: Callable[..., tuple[int, str, str]], ow
     assert code == 0
     classes = json.loads((own_run / "model" / "config.json").read_text())["classes"]
     assert all(name in out for name in classes)
-    assert err == f"stored in {own_run / 'model'}; `scob predict` uses them\n"
+    first, second = err.splitlines()
+    assert first.startswith("F1 over all classes: ") and "that the model was not trained on" in first
+    assert second == f"stored in {own_run / 'model'}; `scob predict` uses them"
 
 
 def test_no_run(refused: Callable[..., str]) -> None:

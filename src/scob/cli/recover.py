@@ -15,12 +15,12 @@ from scob.files import free_path, named
 
 SHOWN = 10  # suggestions
 COLUMNS = (
-    "confidence: how likely the label is right; of 100 suggestions with 0.7, about 70 are. It follows from the score, which "
-    "the trained model gives the image, and the estimate, which training itself arrived at (blank for held-out images)."
+    "confidence: how likely the label is right (of 100 suggestions with 0.7, about 70 are), from two numbers: the "
+    "score of the trained model, and the estimate that training made (blank for held-out images)."
 )
 DOUBT = (
-    "score out of fold: what a classifier that has not seen the image gives the label. The doubt orders the list: the lower the "
-    "score, given how frequent the class is, the higher the doubt."
+    "score out of fold: what a classifier that has not seen the image gives the label. A low score means a high doubt, "
+    "most of all for a frequent class."
 )
 
 
@@ -161,7 +161,9 @@ def list_doubtful(options: RecoverOptions) -> None:
         out.print(DOUBT, style="dim", highlight=False)
     listed, folder = len(found.suggestions), found.folder
     if not listed:
-        note(f"none of {counted(found.given, 'given label')} looks wrong; --top N lists the N most doubtful all the same")
+        note(
+            f"none of {counted(found.given, 'given label')} looks wrong; --top N lists the N most doubtful all the same"
+        )
         return
     why = "as asked with --top" if o.top is not None else "as many as may be wrong; --top N lists another number"
     note(

@@ -65,7 +65,9 @@ def check_name(name: str) -> None:
     except HFValidationError:
         possible = False
     if not possible:
-        raise UserError(f"{name!r} is not a name on the hub: use OWNER/NAME, with letters, digits, single - and ., and _")
+        raise UserError(
+            f"{name!r} is not a name on the hub: use OWNER/NAME, with letters, digits, single - and ., and _"
+        )
 
 
 def published(card: ModelCard) -> ModelCard:

@@ -2,8 +2,10 @@
 
 At a threshold t, recall R(t) is the share of a class's known positives that reach it, P(t) is the share of all images
 that do, and the prevalence pi comes from the estimator (from the scores if there is none). The threshold with the
-highest expected F1 = 2 R pi / (P + pi) is taken. The F1 that is reported is cross-validated: each part of the images is
-measured at the threshold that the others choose.
+highest expected F1 = 2 R pi / (P + pi) is taken.
+
+The F1 that is reported comes from held-out images alone, which the network was not trained on, and is cross-validated:
+each fifth of them is measured at thresholds that were chosen without it.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +33,11 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class ChosenThresholds:
-    """The thresholds of a run and the numbers they were chosen by, one per class."""
+    """The thresholds of a run and the numbers they were chosen by, one per class.
+
+    `expected_f1` is NaN for a class with too few held-out positives to measure it; `overall_f1` is that of all labels
+    together.
+    """
 
     classes: tuple[str, ...]
     thresholds: tuple[float, ...]
@@ -39,6 +45,8 @@ class ChosenThresholds:
     expected_f1: tuple[float, ...]
     prevalence: tuple[float, ...]
     pooled: tuple[bool, ...]
+    overall_f1: float = float("nan")
+    held_out: int = 0
     figures: tuple[Path, ...] = ()
 
 
@@ -72,61 +80,81 @@ def best_threshold(positive: Floats, everything: Floats, prevalence: float) -> t
     return (float(candidates[best]) + lower) / 2, float(min(1.0, f1[best]))
 
 
-def cross_validated_f1(
-    scores: Floats, positives: NDArray[np.bool_], prevalence: float, draw: NDArray[np.int64]
-) -> float:
-    """The expected F1 of thresholds chosen without the images they are measured on; scores and positives are (N,).
+def f1_of(recalled: int, positives: int, named: float, prevalence: float) -> float:
+    """Expected F1 from how many known positives were recalled, and labels named and expected per image."""
+    if positives < HELD:
+        return float("nan")
+    return float(min(1.0, 2 * recalled / positives * prevalence / max(1e-12, named + prevalence)))
 
-    The images are dealt into `FOLDS` parts by `draw`; each part is measured at the threshold of the others.
+
+def class_thresholds(
+    scores: Floats, present: NDArray[np.bool_], held: NDArray[np.bool_], prevalence: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """The threshold of each class (L,), and whether it is the common one; `held` marks held-out positives, (N, L).
+
+    Scores of training images are too high: a class with enough held-out positives uses only those.
     """
-    part = np.empty(len(scores), np.int64)
-    for members in (positives, ~positives):
-        rows = np.flatnonzero(members)
-        part[rows[np.argsort(draw[rows], kind="stable")]] = np.arange(len(rows)) % FOLDS
-    recalled = named = 0
-    for fold in range(FOLDS):
-        inside = part == fold
-        limit, _ = best_threshold(scores[positives & ~inside], scores[~inside], prevalence)
-        recalled += int((scores[positives & inside] >= limit).sum())
-        named += int((scores[inside] >= limit).sum())
-    recall, share = recalled / int(positives.sum()), named / len(scores)
-    return float(min(1.0, 2 * recall * prevalence / max(1e-12, share + prevalence)))
+    common, _ = best_threshold(scores[present], scores.ravel(), float(prevalence.mean()))
+    limits = np.full(scores.shape[1], common, np.float32)
+    shared = present.sum(axis=0) < FEW
+    for c in np.flatnonzero(~shared):
+        measured = held[:, c] if held[:, c].any() else present[:, c]
+        limits[c], _ = best_threshold(scores[measured, c], scores[:, c], float(prevalence[c]))
+    return limits, shared
 
 
 def choose_thresholds(scores: Floats, known: RunImages) -> ChosenThresholds:
     """One threshold per class from scores (N, L)."""
-    values = known.observed.values
-    present = values == PRESENT
+    present = known.observed.values == PRESENT
     if not present.any():
         raise UserError("no positive label is known: thresholds are chosen from known positives")
     prevalence = expected_labels(scores, known).mean(axis=0)
-    pooled, _ = best_threshold(scores[present], scores.ravel(), float(prevalence.mean()))
-    limits, expected, shared = [], [], []
-    for c in range(scores.shape[1]):
-        positives = present[:, c]
-        if positives.sum() < FEW:
-            limits.append(pooled)
-            expected.append(float("nan"))
-            shared.append(True)
-            continue
-        held = positives & known.held_out
-        # Scores of training images are too high: a class with enough held-out positives uses only those.
-        measured = held if held.sum() >= HELD else positives
-        limit, _ = best_threshold(scores[measured, c], scores[:, c], float(prevalence[c]))
-        limits.append(limit)
-        rows = known.held_out if measured is held else np.ones(len(scores), dtype=bool)
-        f1 = cross_validated_f1(scores[rows, c], measured[rows], float(prevalence[c]), known.observed.keys[rows])
-        expected.append(f1)
-        shared.append(False)
-    clipped = np.clip(limits, 0.01, 0.99)
+    held = present & known.held_out[:, None]
+    enough = held & (held.sum(axis=0) >= HELD)
+    limits, shared = class_thresholds(scores, present, enough, prevalence)
+    recalled, named = cross_validated(scores, present, enough, prevalence, known)
+    images, positives = int(known.held_out.sum()), held.sum(axis=0)
+    f1 = [
+        f1_of(int(recalled[c]), int(positives[c]), named[c] / max(1, images), float(prevalence[c]))
+        for c in range(scores.shape[1])
+    ]
+    overall = f1_of(int(recalled.sum()), int(positives.sum()), named.sum() / max(1, images), float(prevalence.sum()))
     return ChosenThresholds(
         known.observed.classes,
-        tuple(round(float(t), 4) for t in clipped),
+        tuple(round(float(t), 4) for t in np.clip(limits, 0.01, 0.99)),
         tuple(int(n) for n in present.sum(axis=0)),
-        tuple(expected),
+        tuple(f1),
         tuple(float(p) for p in prevalence),
-        tuple(shared),
+        tuple(bool(s) for s in shared),
+        overall,
+        images,
     )
+
+
+def cross_validated(
+    scores: Floats,
+    present: NDArray[np.bool_],
+    enough: NDArray[np.bool_],
+    prevalence: Floats,
+    known: RunImages,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many known positives of held-out images are named, and how many labels in all, (L,) each.
+
+    Each fifth of the held-out images is measured at thresholds that all other images choose.
+    """
+    part = np.full(len(scores), -1)
+    rows = np.flatnonzero(known.held_out)
+    part[rows[np.argsort(known.observed.keys[rows], kind="stable")]] = np.arange(len(rows)) % FOLDS
+    recalled, named = np.zeros(scores.shape[1], np.int64), np.zeros(scores.shape[1], np.int64)
+    for fold in range(FOLDS):
+        inside = part == fold
+        if not inside.any() or not present[~inside].any():
+            continue
+        limits, _ = class_thresholds(scores[~inside], present[~inside], enough[~inside], prevalence)
+        above = scores[inside] >= limits
+        recalled += (above & present[inside]).sum(axis=0)
+        named += above.sum(axis=0)
+    return recalled, named
 
 
 def soft_calibration(scores: Floats, expected: Floats, bins: int = BINS) -> Calibration:

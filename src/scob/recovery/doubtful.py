@@ -147,7 +147,8 @@ def find_doubtful(
 ) -> DoubtfulLabels:
     """`scob recover RUN --doubtful`: write the most doubtful of a run's given labels for review.
 
-    Without `top`, these are as many as may be wrong at most (`wrong_at_most`). They are reviewed like suggestions: accept what is there, reject what is not; an import then makes it -1.
+    Without `top`, these are as many as may be wrong at most (`wrong_at_most`). They are reviewed like suggestions:
+    accept what is there, reject what is not; an import then makes it -1.
     """
     path = Path(run)
     if not (path / "config.yaml").is_file():
