@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from scob.training.run_folder import RunFolder
 from scob.training.scoring import row_batches
 
 ENOUGH_SECONDS, ENOUGH_STEPS = 4.0, 8  # on a slow machine, one step of the phase with the most epochs must do
+LEAST_SECONDS = 1.0  # for each phase on a fast machine: a few short steps say little if anything else is running
 TIMING = "timing a few steps"
 
 
@@ -127,14 +128,15 @@ def _step_seconds(training: Training, listen: Listener) -> dict[str, float]:
         e.method.train()
         e.method.begin_epoch(epoch)
         timed: list[float] = []
-        for batch in itertools.chain.from_iterable(training.batches(epoch, 0) for _ in range(ENOUGH_STEPS)):
+        for batch in itertools.chain.from_iterable(training.batches(epoch, 0) for _ in itertools.count()):
             began = _now(e.processes.device)
             training.iterate(batch)
             timed.append(_now(e.processes.device) - began)
-            listen(Working(TIMING, len(timed), ENOUGH_STEPS, "steps"))
-            if time.perf_counter() > until:
+            listen(Working(TIMING, min(len(timed), ENOUGH_STEPS), ENOUGH_STEPS, "steps"))
+            enough = len(timed) >= ENOUGH_STEPS and sum(timed) >= LEAST_SECONDS
+            if enough or time.perf_counter() > until:
                 break
-        seconds[phase] = median(timed[len(timed) // 2 :])  # the first ones warm up, or capture a graph
+        seconds[phase] = fmean(timed[len(timed) // 2 :])  # the first ones warm up, or capture a graph
     return {phase: seconds.get(phase, seconds[longest]) for phase in phases}
 
 
