@@ -19,8 +19,8 @@ COLUMNS = (
     "score of the trained model, and the estimate that training made (blank for held-out images)."
 )
 DOUBT = (
-    "score out of fold: what a classifier that has not seen the image gives the label. A low score means a high doubt, "
-    "most of all for a frequent class."
+    "score: what a classifier that was not trained on the image gives the label. A low score means a high doubt, above "
+    "all for a frequent class."
 )
 
 
@@ -156,7 +156,7 @@ def list_doubtful(options: RecoverOptions) -> None:
         found = find_doubtful(o.run, o.folder, o.top, InferenceOptions(o.batch, o.device, progress))
     rows = [(s.image, s.label, f"{s.confidence:.3f}", f"{s.score:.3f}") for s in found.suggestions[:SHOWN]]
     if rows:
-        heads = ("image", "given label", "doubt", "score out of fold")
+        heads = ("image", "given label", "doubt", "score")
         out.print(table("The most doubtful labels", heads, rows))
         out.print(DOUBT, style="dim", highlight=False)
     listed, folder = len(found.suggestions), found.folder
@@ -165,9 +165,6 @@ def list_doubtful(options: RecoverOptions) -> None:
             f"none of {counted(found.given, 'given label')} looks wrong; --top N lists the N most doubtful all the same"
         )
         return
-    why = "as asked with --top" if o.top is not None else "as many as may be wrong; --top N lists another number"
-    note(
-        f"at most about {found.wrong_at_most:,} of {counted(found.given, 'given label')} may be wrong; the "
-        f"{listed:,} most doubtful ({why}) were written to {folder}/"
-    )
+    most = f"at most about {found.wrong_at_most:,} of {counted(found.given, 'given label')} may be wrong"
+    note(f"{most}; listed in {folder}/: {listed:,}, the most doubtful first (--top N lists another number)")
     note(f"next: {command('review', folder)} (reject what the image does not show)")
