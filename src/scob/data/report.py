@@ -34,10 +34,14 @@ figcaption{max-width:10rem;overflow-wrap:anywhere}"""
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that was looked for: what it is, which images have it (split and row), and what to do about it."""
+    """Something that was looked for: what it is, which images have it (split and row), and what to do about it.
+
+    `one` says it of a single image.
+    """
 
     name: str
     what: str
+    one: str
     advice: str
     images: tuple[tuple[int, int], ...]
 
@@ -85,19 +89,35 @@ def find(splits: Sequence[Split], measured: Sequence[Measures]) -> list[Finding]
         return tuple((part, row) for part, listed in enumerate(of) for row in listed)
 
     unlabelled = [np.flatnonzero(~(s.labels.values == PRESENT).any(axis=1)).tolist() for s in splits]
+    look = "look at them and remove those in which you cannot recognise anything"
     return [
-        Finding("leakage", "images that are in several splits", "remove them from all splits but one: results on "
-                "images that were trained on are too good", tuple(place for group in across for place in group)),
-        Finding("duplicates", "images that look like another of the same split", "keep one of each group, the one with "
-                "the right labels", tuple(place for group in within for place in group)),
-        Finding("broken", "images that cannot be read", "replace them, or train with data.skip_bad=true, which leaves "
-                "them out", rows([sorted(m.broken) for m in measured])),
-        Finding("blurred", "images that are far less sharp than most", "look at them: remove those in which you "
-                "cannot recognise anything", rows([m.blurred() for m in measured])),
-        Finding("dark", "images that are almost black", "look at them: remove those in which you cannot recognise "
-                "anything", rows([m.dark() for m in measured])),
-        Finding("unlabelled", "images without a label", "label them, or let scob recover suggest labels once a "
-                "model is trained", rows(unlabelled)),
+        Finding(
+            "leakage", "images that are in several splits", "image that is in several splits",
+            "remove them from all splits but one: results on images that were trained on are too good",
+            tuple(place for group in across for place in group),
+        ),
+        Finding(
+            "duplicates", "images that look like another of the same split", "image like another of its split",
+            "keep one of each group, the one with the right labels",
+            tuple(place for group in within for place in group),
+        ),
+        Finding(
+            "broken", "images that cannot be read", "image that cannot be read",
+            "replace them; scob train --images leaves them out, and so does data.skip_bad=true in a settings file",
+            rows([sorted(m.broken) for m in measured]),
+        ),
+        Finding(
+            "blurred", "images that are far less sharp than most", "image that is far less sharp than most",
+            look, rows([m.blurred() for m in measured]),
+        ),
+        Finding(
+            "dark", "images that are almost black", "image that is almost black",
+            look, rows([m.dark() for m in measured]),
+        ),
+        Finding(
+            "unlabelled", "images without a label", "image without a label",
+            "label them, or let scob recover suggest labels once a model is trained", rows(unlabelled),
+        ),
     ]  # fmt: skip
 
 
@@ -127,10 +147,10 @@ def _counts(splits: Sequence[Split], measured: Sequence[Measures]) -> str:
 def _finding(finding: Finding, splits: Sequence[Split], measured: Sequence[Measures]) -> str:
     count = len(finding.images)
     if not count:
-        return _section(finding.name.capitalize(), f'<p class="fine">No {escape(finding.what)}.</p>')
+        return _section(finding.name.capitalize(), f'<p class="fine">No {escape(finding.one)}.</p>')
     shown = "".join(_figure(splits[part], row, measured[part]) for part, row in finding.images[:LISTED])
     more = f"<p>and {count - LISTED} more</p>" if count > LISTED else ""
-    text = f'<p class="bad">{count:,} {escape(finding.what)}.</p>'
+    text = f'<p class="bad">{count:,} {escape(finding.one if count == 1 else finding.what)}.</p>'
     text += f'<p class="do">What to do: {escape(finding.advice)}.</p>'
     return _section(finding.name.capitalize(), text + shown + more)
 

@@ -59,6 +59,7 @@ class Desk:
             "images": self.queue.images,
             "image": [self.image_number[s.image] for s in suggestions],
             "blind": self.blind,
+            "given": bool(suggestions) and all(s.label in s.observed for s in suggestions),  # doubtful, not suggested
             "order": self.mode.order,
             "confidence": [
                 None if self.blind and (s.image, s.label) not in state else round(s.confidence, 4) for s in suggestions

@@ -6,7 +6,7 @@ const SESSION = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.t
 const PAST = { accept: "accepted", reject: "rejected", skip: "skipped" };
 const SIGN = { accept: "✓", reject: "✕", skip: "–" };
 const KEPT = "scob-review-kept:";
-const percent = (share) => share === null ? "hidden" : `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
+const percent = (share) => share === null ? "hidden until you answer" : `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
 
 let queue = null; // all suggestions in columns, as the server sent them
 let view = []; // the numbers of those that matched the filters when they were last set
@@ -217,6 +217,7 @@ async function load() {
     const held = again && current >= 0 ? [nameOf(current), classOf(current)] : null;
     queue = fresh;
     $("order").hidden = $("order-name").hidden = asAsked();
+    showWords();
     showAudit();
     seen = fresh.seen;
     queue.place = places();
@@ -389,6 +390,19 @@ function filter() {
   show(view.includes(current) ? current : view[0] ?? -1);
 }
 
+const filters = parsed(tab.get("scob-review-filters"), {}); // as they were before the page was loaded again
+
+/** Labels that somebody gave are doubted, not suggested; a blind review has no confidence to filter by. */
+function showWords() {
+  const measure = queue.given ? "Doubt" : "Confidence";
+  $("confidence-name").textContent = measure;
+  $("least-name").textContent = `${measure} at least`;
+  $("asked").textContent = queue.given ? "This label was given. Does this image show" : "Does this image show";
+  $("order").options[1].textContent = queue.given ? "Most doubtful first" : "Most confident first";
+  $("least").hidden = $("least-row").hidden = queue.blind;
+  if (queue.given && !filters.order) $("order").value = "confident";
+}
+
 let matches = () => false; // whether a suggestion fits the filters now
 const asAsked = () => queue.order !== "confident"; // scob review --order: the order of the file is the one asked for
 const inOrder = (a, b) => (!asAsked() && $("order").value === "balanced" ? queue.place[a] - queue.place[b] : a - b);
@@ -422,7 +436,7 @@ function entry(number) {
   const what = button.appendChild(document.createElement("span"));
   what.className = "what";
   what.textContent = classOf(number);
-  what.appendChild(document.createElement("small")).textContent = percent(queue.confidence[number]);
+  what.appendChild(document.createElement("small")).textContent = queue.confidence[number] === null ? "" : percent(queue.confidence[number]);
   button.appendChild(document.createElement("span")).className = "mark";
   button.addEventListener("click", () => show(number));
   return row;
@@ -553,7 +567,8 @@ function showLabels(number, known = observed) {
       return made;
     }),
   ];
-  $("observed").replaceChildren(...(chips.length ? chips : [chip("none", "")]));
+  const none = queue.confidence[number] === null ? percent(null) : "none";
+  $("observed").replaceChildren(...(chips.length ? chips : [chip(none, "")]));
   const taken = new Set([...known, ...accepted, ...added.map((label) => queue.all_classes[label])]);
   const options = queue.all_classes.flatMap((name, label) => {
     if (taken.has(name) || name === classOf(number)) return [];
@@ -604,7 +619,7 @@ function showEmpty() {
   const left = queue.decision.filter((d) => !d).length;
   const filtered = $("class").value || $("least").valueAsNumber > 0 || $("status").value !== "open";
   const [title, text] = !queue.class.length
-    ? ["Nothing to review", "No missing labels were suggested."]
+    ? ["Nothing to review", "The list is empty."]
     : !left
       ? ["All decided", summary()]
       : ["Nothing left here", `No suggestions match these filters. Undecided in total: ${left}.`];
@@ -622,7 +637,7 @@ function summary() {
   const count = (decision) => queue.decision.filter((d) => d === decision).length;
   const added = [...queue.labels.values()].reduce((sum, labels) => sum + labels.size, 0);
   const more = added ? ` and added ${added} label${added > 1 ? "s" : ""}` : "";
-  return `You accepted ${count("accept")}, rejected ${count("reject")} and skipped ${count("skip")} of ${queue.class.length} suggestions${more}. Every answer is saved in reviewed.csv.`;
+  return `You accepted ${count("accept")}, rejected ${count("reject")} and skipped ${count("skip")} of ${queue.class.length} ${queue.given ? "given labels" : "suggestions"}${more}. Every answer is saved in reviewed.csv.`;
 }
 
 /** How much of each class is decided; a click shows that class. */
@@ -738,7 +753,6 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden) poll
 addEventListener("storage", showSaved);
 addEventListener("pagehide", () => tab.set("scob-review-ended", JSON.stringify([...ended, SESSION].slice(-100))));
 
-const filters = parsed(tab.get("scob-review-filters"), {});
 if (filters.status) $("status").value = filters.status;
 if (filters.order) $("order").value = filters.order;
 if (filters.least) $("least").value = filters.least;
