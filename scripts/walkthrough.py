@@ -6,6 +6,7 @@ Runs the first Python block and then, in order, every command of the console blo
 review` is answered by this script, using the true labels. A training shows only its first and last epoch.
 """
 
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import scob
 
 PAGE = Path(__file__).parent.parent / "docs" / "walkthrough.md"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```\n", re.DOTALL)
+EPOCH = re.compile(r"(\w+:)? *epoch \d")
 ANSWERED = 200
 
 
@@ -62,11 +64,11 @@ def answer(address: str, run: Path) -> None:
 
 
 def shortened(printed: str) -> str:
-    """The lines without trailing blanks, and without the epochs between the first and the last."""
-    lines = [line.rstrip() for line in printed.splitlines()]
-    epochs = [n for n, line in enumerate(lines) if re.match(r"\w+ epoch \d", line)]
-    if len(epochs) > 2:
-        lines[epochs[1] : epochs[-1]] = ["..."]
+    """The lines without trailing blanks, and without the epochs of a run between its first and its last."""
+    lines: list[str] = []
+    for epoch, together in itertools.groupby(printed.splitlines(), lambda line: bool(EPOCH.match(line))):
+        some = [line.rstrip() for line in together]
+        lines += [some[0], "...", some[-1]] if epoch and len(some) > 2 else some
     return "".join(f"{line}\n" for line in lines if line)
 
 

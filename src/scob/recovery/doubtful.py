@@ -76,8 +76,8 @@ def out_of_fold(features: Tensor, labels: Labels, folds: int = FOLDS, seed: int 
 def _judged(features: Tensor, present: Tensor, weights: Tensor, fold: Tensor) -> Tensor:
     """(N, L) the score of every class in every image, each fold by a fit to the others."""
     scores = torch.zeros_like(present)
-    for number in fold.unique():
-        held = fold == number
+    for number in np.unique(fold.numpy()):
+        held = fold == int(number)
         if held.all():
             continue
         mean, std = features[~held].mean(dim=0), features[~held].std(dim=0).clamp(min=1e-6)
