@@ -111,6 +111,26 @@ def test_planted_wrong_labels_on_scenes(share: float, times: float, seed: int) -
     assert len(wrong) <= wrong_at_most(scores, labels) <= 0.5 * len(found)
 
 
+def test_answers_about_doubtful_labels_do_not_undo_those_about_suggestions(own_run: Path) -> None:
+    found = find_doubtful(own_run, top=1)
+    [given] = found.suggestions
+    labels = RunFolder(own_run).labels()
+    row, column = np.argwhere(labels.values == 0)[0]
+    accepted = labels.images[row], labels.classes[column]
+    (own_run / "recovered").mkdir(exist_ok=True)
+    (own_run / "recovered" / "reviewed.csv").write_text(f"image,label,state\n{accepted[0]},{accepted[1]},+1\n")
+    assert import_reviewed(own_run, own_run / "recovered" / "reviewed.csv").earlier == ()
+    doubted = found.folder / "reviewed.csv"
+    doubted.write_text(f"image,label,state\n{given.image},{given.label},-1\n")
+    imported = import_reviewed(found.folder, doubted)
+    assert imported.earlier == ((own_run / "recovered" / "reviewed.csv", 1),)
+    values = Labels.load(imported.path).values
+    assert values[row, column] == 1
+    assert values[labels.images.index(given.image), labels.classes.index(given.label)] == -1
+    doubted.write_text("image,label,state\n")  # nothing answered yet
+    assert import_reviewed(own_run, own_run / "recovered" / "reviewed.csv").earlier == ()
+
+
 def test_a_rejected_label_becomes_absent(own_run: Path) -> None:
     listed = find_doubtful(own_run)
     assert len(listed.suggestions) == listed.wrong_at_most <= listed.given

@@ -162,3 +162,8 @@ def test_a_bad_review_names_its_row(own_run: Path, tmp_path: Path, rows: str, sa
 def test_taking_decisions_back_refuses_options_it_would_ignore(small: Small, tmp_path: Path) -> None:
     shown = scob("recover", small.run, "--import", tmp_path / "reviewed.csv", "--format", "coco")
     assert shown.returncode == 2 and "the only other option it accepts is --out" in shown.stderr
+
+
+def test_a_review_that_has_not_begun(own_run: Path) -> None:
+    with pytest.raises(UserError, match="`scob review` writes reviewed"):
+        import_reviewed(own_run, own_run / "recovered" / "reviewed.csv")

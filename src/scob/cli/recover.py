@@ -134,6 +134,8 @@ def import_decisions(run: Path, reviewed: Path, path: Path | None) -> None:
     summary = f"{imported.confirmed} confirmed, {imported.rejected} rejected"
     if imported.changed:
         summary += f", {imported.changed} of them contradicting the existing labels"
+    for path, answers in imported.earlier:
+        summary += f", and {counted(answers, 'answer')} from {path}"
     note(f"{summary}; written to {imported.path}")
     if imported.run is None:
         again = command("train", "--images", imported.path)

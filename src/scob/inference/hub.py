@@ -66,7 +66,7 @@ def check_name(name: str) -> None:
         possible = False
     if not possible:
         raise UserError(
-            f"{name!r} is not a name on the hub: use OWNER/NAME, with letters, digits, single - and ., and _"
+            f"{name!r} is not a name on the hub: use OWNER/NAME, with letters, digits, _, - and . (no -- or ..)"
         )
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from scob.errors import UserError, nearest
 from scob.files import csv_text, free_path, write_atomically
 from scob.labels import ABSENT, PRESENT, UNKNOWN, Labels
 from scob.recovery.answers import read_given
-from scob.recovery.decisions import HEADER
+from scob.recovery.decisions import HEADER, REVIEWED
 from scob.recovery.suggestion import DOUBTFUL, RECOVERED, SUGGESTIONS, Pair, read_queue
 from scob.training.run_folder import RunFolder
 
@@ -22,7 +22,10 @@ REVIEWED_TABLE = "labels-reviewed.csv"
 
 @dataclass(frozen=True)
 class Imported:
-    """A label file with a reviewer's decisions; `run` is the run whose own labels are also in it."""
+    """A label file with a reviewer's decisions; `run` is the run whose own labels are also in it.
+
+    `earlier` names the other reviews of the run whose decisions are in it too, and counts these.
+    """
 
     path: Path
     run: Path | None
@@ -31,6 +34,7 @@ class Imported:
     changed: int
     fingerprint: str
     table: bool  # to be used with `scob train --images`; otherwise with `labels.file=`
+    earlier: tuple[tuple[Path, int], ...] = ()
 
 
 def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) -> Imported:
@@ -39,6 +43,8 @@ def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) ->
     The next training takes the file (RUN/labels-reviewed.safetensors) with `labels.file=`. `run` may also be a folder
     of suggestions; if those are for images the run was not trained on, see `import_for_new_images`.
     """
+    if not reviewed.is_file():
+        raise UserError(f"there is no file {reviewed}: `scob review` writes reviewed.csv once you have answered")
     folder = RunFolder(Path(run))
     if (folder.path / SUGGESTIONS).is_file() and not folder.labels_file.exists():
         above = run_above(folder.path)
@@ -50,14 +56,25 @@ def import_reviewed(run: str | Path, reviewed: Path, out: Path | None = None) ->
     columns = {name: c for c, name in enumerate(labels.classes)}
     asked = asked_about(folder.path / RECOVERED)
     decided = checked_decisions(reviewed, rows, columns, f"in the run {folder.path}", asked=asked)
+    earlier = {
+        path: checked_decisions(path, rows, columns, f"in the run {folder.path}", asked=asked)
+        for path in other_reviews(folder.path, reviewed)
+    }
     values, changed = labels.values.copy(), 0
-    for (image, label), state in decided.items():
+    for (image, label), state in {pair: s for each in (*earlier.values(), decided) for pair, s in each.items()}.items():
         entry = rows[image], columns[label]
         changed += bool(values[entry] not in (UNKNOWN, state))
         values[entry] = state
     path = out or folder.path / REVIEWED_LABELS
     updated = Labels(labels.classes, labels.images, values, f"{labels.origin}, {len(decided)} reviewed")
-    return _imported(path, folder.path, decided, changed, updated.save(path))
+    imported = _imported(path, folder.path, decided, changed, updated.save(path))
+    return replace(imported, earlier=tuple((path, len(each)) for path, each in earlier.items()))
+
+
+def other_reviews(run: Path, reviewed: Path) -> list[Path]:
+    """The answers about a run's suggestions and doubtful labels, other than `reviewed`: one must not undo the other."""
+    paths = [run / name / REVIEWED for name in (RECOVERED, DOUBTFUL) if (run / name / REVIEWED).is_file()]
+    return [path for path in paths if not path.samefile(reviewed) and path.read_bytes().count(b"\n") > 1]
 
 
 def import_for_new_images(folder: Path, reviewed: Path, out: Path | None = None) -> Imported:

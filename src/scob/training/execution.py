@@ -110,7 +110,8 @@ def plan_inputs(
         if not body.frozen:
             why = "the backbone is trained"
         elif asked == "none":
-            why = f"{t.epochs} epochs gain too little" if record is None else "as when the run began"
+            few = "1 epoch gains" if t.epochs == 1 else f"{t.epochs} epochs gain"
+            why = f"{few} too little" if record is None else "as when the run began"
     elif record is not None and plan.features != record.features:
         why += f"; {WHERE[record.features]} when the run began"
     return plan, f"features are {WHERE[plan.features]} ({why})"
