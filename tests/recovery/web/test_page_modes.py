@@ -63,3 +63,18 @@ def test_an_audit_leaves_room_for_the_image_on_a_phone(browser, run_folder: Path
         spot, frame = page.locator("#audit p").bounding_box(), page.locator("#frame").bounding_box()
         assert spot["x"] >= 10 and frame["y"] < 300
         context.close()
+
+
+def test_an_audit_of_many_classes_leaves_room_for_the_list(context: BrowserContext, run_folder: Path) -> None:
+    path = run_folder / "recovered/suggestions.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    many = [{**row, "class": f"class {number}-{n}"} for number in range(4) for n, row in enumerate(rows)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in many))
+    with ReviewProcess(run_folder, "--order", "audit") as server:
+        page = open_page(context, server)
+        for _ in range(24):
+            page.keyboard.press("a")
+        all_saved(page)
+        expect(page.locator("#audit-rows li")).to_have_count(25)
+        assert page.locator("#audit-rows").bounding_box()["height"] < 200
+        assert page.locator("#list").bounding_box()["height"] > 150
