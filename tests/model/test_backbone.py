@@ -31,6 +31,11 @@ def test_two_maps_of_every_family(family: tuple[str, Path]) -> None:
     assert not torch.equal(third[0].flatten()[:16], fourth[0].flatten()[:16])  # two depths, not one twice
 
 
+def test_the_grids_of_a_backbone_in_double_precision(tiny_backbone: Path) -> None:
+    backbone = load_backbone(str(tiny_backbone))
+    assert backbone.double().grids(64) == load_backbone(str(tiny_backbone)).grids(64)
+
+
 def test_freezing(family: tuple[str, Path]) -> None:
     kind, folder = family
     counts = {}

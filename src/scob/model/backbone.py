@@ -62,9 +62,9 @@ class Backbone(nn.Module):
 
     def grids(self, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Spatial shapes of the two maps for square inputs of `size`."""
-        device = next(self.body.parameters()).device
+        weight = next(self.body.parameters())
         with torch.no_grad():
-            third, fourth = self(torch.zeros(1, 3, size, size, device=device))
+            third, fourth = self(torch.zeros(1, 3, size, size, device=weight.device, dtype=weight.dtype))
         return (third.shape[2], third.shape[3]), (fourth.shape[2], fourth.shape[3])
 
     @torch.no_grad()
