@@ -34,10 +34,10 @@ file.
 SCOB = """Semantic contrastive bootstrapping, Algorithm 1. Each iteration estimates, then maximises:
 
 1. **E-step.** The gradient of each observed class's score weighs the channels of the feature map (Eq. 2); the map is
-   averaged over a window and cut at γ_CAM (Eq. 3). The result is a mask of the cells that show the class.
+   averaged over a window and cut at γ<sub>CAM</sub> (Eq. 3). The result is a mask of the cells that show the class.
 2. **Labels.** Every unobserved label has an estimate that is learned together with the network. Predictions are
    fitted to the estimates and the estimates to the predictions, each with the observed positives, and both are held
-   near k positives per image (Eq. 11-12). This is L_class, the loss of ROLE.
+   near k positives per image (Eq. 11-12). This is L<sub>class</sub>, the loss of ROLE.
 3. **Contrast.** The masked features of an image are a query. Its positive key is another image with the same label, its
    negatives the most confident nodes of every other class in the instance priority tree (Eq. 8). Keys come from an
    encoder that follows the network slowly (Eq. 13).
@@ -53,10 +53,21 @@ def order(name: str) -> tuple[int, str]:
 
 
 def with_signs(text: str) -> str:
-    """Greek letters as letters, and no character that Markdown would take for emphasis."""
+    """Greek letters, powers, indices and products as signs; words in backticks stay as they are."""
     names = "|".join(SIGNS)
-    text = re.sub(rf"(?<![\w.`])({names})(?=[\W\d_]|$)", lambda match: SIGNS[match.group(1)], text)
-    return re.sub(r"(?<!`)\*", "·", text.replace("_", r"\_") if "`" not in text else text)
+    spans = text.split("`")
+    for index in range(0, len(spans), 2):  # those between backticks have odd numbers
+        span = re.sub(rf"(?<![\w.])({names})(?=[\W\d_]|$)", lambda match: SIGNS[match.group(1)], spans[index])
+        span = re.sub(r"(?<=[\w)])\^(\w+[+-]?)(?!\w)", r"<sup>\1</sup>", span)
+        span = re.sub(r"(?<![^\W_])([^\W\d_])_(\w+)", r"\1<sub>\2</sub>", span)
+        spans[index] = span.replace("*", "·")
+    return "`".join(spans)
+
+
+def rewrapped(text: str) -> str:
+    """A paragraph in lines of this page's width; a word that a line ended within stays one word."""
+    filled = textwrap.fill(re.sub(r"(?<=\w)-\n\s*", "-", text), 118, break_on_hyphens=False)
+    return re.sub(r"(?m)^([-+]) ", r"\\\1 ", filled)  # a minus at the beginning of a line is not an item of a list
 
 
 def described(method: type[Method]) -> str:
@@ -68,7 +79,7 @@ def described(method: type[Method]) -> str:
     own = inspect.cleandoc(method.__doc__ or "")
     shared = sum(methods.find(name).__module__ == method.__module__ for name in methods.names()) > 1
     parts = [own if shared else first, rest]
-    return "\n\n".join(textwrap.fill(with_signs(part), 118) for part in parts if part)
+    return "\n\n".join(rewrapped(with_signs(part)) for part in parts if part)
 
 
 def page() -> str:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import scob
-from scob.installation import EXTRAS, explain_missing, install_line, is_installed, report, version_of
+from scob.installation import CPU_BUILD, EXTRAS, explain_missing, install_line, is_installed, report, version_of
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -33,7 +33,18 @@ def test_the_extras_are_those_of_the_metadata() -> None:
     assert packages("all") == {name for names in EXTRAS.values() for name in names}
 
 
-def test_a_hint_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def active(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An activated virtual environment: `pip` in the shell is the one beside this Python."""
+    for name in ("python", "pip"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def test_a_hint_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch, active: Path) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     assert install_line("onnx") == "pip install onnx onnxscript"
@@ -41,12 +52,34 @@ def test_a_hint_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPa
     assert not is_installed("onnx") and is_installed("onnxruntime")
 
 
+def test_a_hint_installs_where_this_scob_is(monkeypatch: pytest.MonkeyPatch, active: Path) -> None:
+    assert install_line("predict") == "pip install onnxruntime"
+    monkeypatch.setenv("PATH", str(active.parent))  # not activated, or the pip of another Python comes first
+    assert install_line("predict") == f"{active / 'python'} -m pip install onnxruntime"
+    monkeypatch.setattr(sys, "executable", "/my tools/python")
+    assert install_line("predict") == "'/my tools/python' -m pip install onnxruntime"
+    monkeypatch.setitem(sys.modules, "pip", None)  # uv makes environments without pip
+    assert install_line("predict") == "uv pip install --python '/my tools/python' onnxruntime"
+    (active / "pipx_metadata.json").touch()
+    assert install_line("predict") == f"pipx inject {active.name} onnxruntime"
+
+
+def test_a_hint_that_brings_torch_says_how_to_do_without_cuda(monkeypatch: pytest.MonkeyPatch, active: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(sys, "platform", "linux")
+    gpu = Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+    line = "this needs torch, which is not installed: pip install torch"
+    assert explain_missing("torch.nn") == (line if gpu else f"{line} ({CPU_BUILD})")
+    monkeypatch.setattr(sys, "platform", "darwin")  # there, PyTorch comes without CUDA
+    assert explain_missing("torch.nn") == line
+
+
 @pytest.mark.parametrize("module", [None, "", "scob.nonsense", "a_package_of_others"])
 def test_the_absence_of_anything_else_is_not_explained(module: str | None) -> None:
     assert explain_missing(module) is None
 
 
-def test_the_report_without_torch_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_without_torch_says_what_is_left(monkeypatch: pytest.MonkeyPatch, active: Path) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     lines = list(report())
     assert "torch is not installed: only .onnx models can be used" in lines

@@ -33,11 +33,17 @@ def test_every_method_has_a_section(script: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("q^gamma- * -log(1 - q)", "q^γ- · -log(1 - q)"),
-        ("lambda * ((k-hat - k) / L)^2", "λ · ((k-hat - k) / L)^2"),
+        ("q^gamma- * -log(1 - q)", "q<sup>γ-</sup> · -log(1 - q)"),
+        ("lambda * ((k-hat - k) / L)^2", "λ · ((k-hat - k) / L)<sup>2</sup>"),
         ("the betalain of `labels.k`", "the betalain of `labels.k`"),
-        ("l_q1(p)", r"l\_q1(p)"),
+        ("l_q1(p), `a_b^2 * alpha`, see gr_li.py", "l<sub>q1</sub>(p), `a_b^2 * alpha`, see gr_li.py"),
     ],
 )
 def test_letters_and_products_are_shown_as_such(script: ModuleType, text: str, shown: str) -> None:
     assert script.with_signs(text) == shown
+
+
+def test_a_paragraph_is_wrapped_anew(script: ModuleType) -> None:
+    assert script.rewrapped("Pseudo-\nLabeling") == "Pseudo-Labeling"
+    wrapped = script.rewrapped("x" * 117 + " - p")
+    assert wrapped == "x" * 117 + "\n\\- p"

@@ -1,9 +1,14 @@
 """What is installed, and the line that adds what is missing. Imports none of it."""
 
 import platform
-from collections.abc import Iterator
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 
 # The packages of each extra in pyproject.toml; each is imported by the name it is installed by, with _ for -.
 EXTRAS = {
@@ -18,6 +23,11 @@ EXTRAS = {
     "heic": ("pillow-heif",),
 }  # fmt: skip
 
+CPU_BUILD = (
+    "without a GPU, install PyTorch's CPU build first, which is gigabytes smaller: choose CPU at "
+    "https://pytorch.org/get-started"
+)
+
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported."""
@@ -28,9 +38,32 @@ def is_installed(package: str) -> bool:
 
 
 def install_line(extra: str) -> str:
-    """The command that adds what an extra lacks here. It names packages, so it works however Scob was installed."""
+    """The command that adds what an extra lacks here. It names packages: nobody else's `scob` is ever installed."""
     missing = [package for package in EXTRAS[extra] if not is_installed(package)]
-    return " ".join(["pip install", *(missing or EXTRAS[extra])])
+    return install_packages(missing or EXTRAS[extra])
+
+
+def install_packages(packages: Iterable[str]) -> str:
+    """The command that installs packages where this Scob is: with pip, pipx or uv, whichever installed it."""
+    return " ".join([*installer(), *packages])
+
+
+def installer() -> tuple[str, ...]:
+    """The beginning of that command; it names this Python unless the `pip` of the shell belongs to it."""
+    environment = Path(sys.prefix)
+    if (environment / "pipx_metadata.json").exists():
+        return ("pipx", "inject", quoted(environment.name))
+    if not is_installed("pip"):
+        return ("uv", "pip", "install", "--python", quoted(sys.executable))
+    pip = shutil.which("pip")
+    if pip is not None and Path(pip).parent == Path(sys.executable).parent:
+        return ("pip", "install")
+    return (quoted(sys.executable), "-m", "pip", "install")
+
+
+def quoted(word: str) -> str:
+    """A word as the shell of this system takes it."""
+    return subprocess.list2cmdline([word]) if sys.platform == "win32" else shlex.quote(word)
 
 
 def explain_missing(module: str | None) -> str | None:
@@ -38,8 +71,15 @@ def explain_missing(module: str | None) -> str | None:
     name = (module or "").partition(".")[0]
     for extra, packages in EXTRAS.items():
         if package := next((package for package in packages if package.replace("-", "_") == name), None):
-            return f"this needs {package}, which is not installed: {install_line(extra)}"
+            said = f"this needs {package}, which is not installed: {install_line(extra)}"
+            return f"{said} ({CPU_BUILD})" if "torch" in packages and brings_unused_cuda() else said
     return None
+
+
+def brings_unused_cuda() -> bool:
+    """Whether installing PyTorch here would bring CUDA, with no GPU to use it."""
+    drivers = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # on Linux, and on Linux inside Windows
+    return sys.platform == "linux" and not is_installed("torch") and not any(driver.exists() for driver in drivers)
 
 
 def report() -> Iterator[str]:

@@ -12,6 +12,7 @@ from scob.data.check import without_broken
 from scob.data.images import decode, image_names
 from scob.data.readers import open_split
 from scob.errors import UserError
+from scob.installation import install_line
 from scob.recovery.web.pictures import picture
 
 pillow_heif = pytest.importorskip("pillow_heif")
@@ -53,7 +54,7 @@ def test_without_the_extra_there_is_one_sentence(tmp_path: Path, without_the_ext
     path.write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic" + bytes(64))
     with pytest.raises(UserError) as said:
         decode(path)
-    assert str(said.value) == f"{path}: {heif.NEEDED}: pip install pillow-heif"
+    assert str(said.value) == f"{path}: {heif.NEEDED}: {install_line('heic')}"
     with pytest.raises(UserError, match="pip install pillow-heif"):
         picture(path, 192)
 

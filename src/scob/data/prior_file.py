@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from scob.data.readers.parquet_rows import pyarrow_module
+from scob.data.arrow import pyarrow_module
 from scob.data.readers.table_rows import csv_rows
 from scob.data.readers.text_lists import read_text
 from scob.errors import UserError, nearest

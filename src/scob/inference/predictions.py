@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from scob.data.readers.parquet_rows import pyarrow_module
+from scob.data.arrow import pyarrow_module
 from scob.errors import UserError, printable
 from scob.files import csv_text, remove_dead_parts, sync_folder
 

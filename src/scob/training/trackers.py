@@ -5,7 +5,7 @@ from typing import Any
 
 from scob.config import Config
 from scob.errors import UserError
-from scob.installation import is_installed
+from scob.installation import install_packages, is_installed
 
 PROJECT = "scob"  # the project in Weights & Biases, the experiment in MLflow
 
@@ -41,8 +41,8 @@ def check_tracker(name: str) -> None:
     """A UserError if the tracker's package is not installed; each has the name of its package."""
     if name != "none" and not is_installed(name):
         raise UserError(
-            f"train.tracker={name} needs the package {name}, which is not installed: pip install {name}, or use "
-            "train.tracker=none"
+            f"train.tracker={name} needs the package {name}, which is not installed: {install_packages([name])}, or "
+            "use train.tracker=none"
         )
 
 

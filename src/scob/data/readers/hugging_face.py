@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scob.data.arrow import pyarrow_module
 from scob.data.images import decode, skip_or_raise
 from scob.data.readers import find_split
 from scob.data.readers.folder import SPLIT_NAMES
-from scob.data.readers.parquet_rows import open_parquet, pyarrow_module
+from scob.data.readers.parquet_rows import open_parquet
 from scob.data.readers.table_columns import IMAGE_NAMES, LABEL_NAMES
 from scob.data.readers.text_lists import read_text, unknown_class
 from scob.data.split import ReadOptions, Split

@@ -3,21 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from scob.data.arrow import pyarrow_module
 from scob.data.readers.table_columns import IMAGE_NAMES, LABEL_NAMES
 from scob.errors import UserError, first_line
-from scob.installation import install_line
 
 Cells = list[tuple[int, list[str]]]
-
-
-def pyarrow_module() -> Any:
-    """pyarrow with its Parquet reader and writer, or a UserError that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(f"Parquet and Arrow files need pyarrow: {install_line('parquet')}") from None
-    return pyarrow
 
 
 def open_parquet(path: Path) -> Any:
