@@ -1,11 +1,13 @@
 """Every verb of the command line, with small arguments, as an environment that Scob was just installed in meets it.
 
-    python scripts/every_verb.py helps            the help of every verb
-    python scripts/every_verb.py journey FOLDER   train, recover, explain, export, predict, review, serve
-    python scripts/every_verb.py follow FOLDER    what a journey left there, with every verb; a verb that asks for a
-                                                  package gets it, by the line that it prints, and is run again
+python scripts/every_verb.py helps            the help of every verb
+python scripts/every_verb.py journey FOLDER   train, recover, explain, export, predict, review, serve
+python scripts/every_verb.py hints FOLDER     every verb, on what a journey left there: works, or what to install
+python scripts/every_verb.py follow FOLDER    as hints; then each line is run as it stands, and the verbs work
+python scripts/every_verb.py light FOLDER     what works with an exported model and without PyTorch
 """
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -53,7 +55,9 @@ def trials(folder: Path) -> dict[str, Trial]:
         "export": Trial(("export", run, "--out", out / "model.onnx")),
         "push": Trial(("push", run, "owner/name"), online=True),
         "compare": Trial(("compare", "an", "role", *SMALL[1:], "--data", source, "--out", out / "comparison")),
-        "reproduce": Trial(("reproduce", "fig-class-masks", *SMALL[1:2], "--data", source, "--epochs", 1, "--out", out)),
+        "reproduce": Trial(
+            ("reproduce", "fig-class-masks", *SMALL[1:2], "--data", source, "--epochs", 1, "--out", out)
+        ),
         "demo": Trial(("demo", *SMALL, "--out", out / "demo")),
         "bench data": Trial(("bench", "data", photos, "--size", 64, "--count", 4, "--workers", 1)),
         "bench ipt": Trial(("bench", "ipt", "--capacities", 80, "--classes", 20)),
@@ -77,33 +81,33 @@ def verbs() -> list[str]:
     return names
 
 
-def run(words: Sequence[object]) -> subprocess.CompletedProcess[str]:
-    """A command outside the checkout, where the installed package is what counts."""
+def start(words: Sequence[object]) -> "subprocess.Popen[str]":
+    """`scob WORDS` in this environment, outside the checkout: the installed package is what counts."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    elsewhere = tempfile.gettempdir()
-    return subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment, cwd=elsewhere)
+    command = [sys.executable, "-m", "scob", *map(str, words)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=tempfile.gettempdir())
 
 
 def scob(*words: object) -> str:
-    """`scob WORDS` in this environment; its stdout. Ends if it fails."""
-    done = run([sys.executable, "-m", "scob", *words])
+    """`scob WORDS`; its stdout. Ends if it fails."""
+    with start(words) as done:
+        stdout, stderr = done.communicate()
     if done.returncode:
-        sys.exit(f"scob {' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
-    return done.stdout
+        sys.exit(f"scob {' '.join(map(str, words))}\n{stdout}{stderr}")
+    return stdout
 
 
 def serve(words: Sequence[object]) -> tuple[int, str]:
     """Start a server, ask for its page once and stop it: 0, or its exit code and what it said."""
-    command = [sys.executable, "-m", "scob", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
-        assert server.stdout is not None
-        said = ""
+    with start(words) as server:
+        assert server.stdout is not None and server.stderr is not None
         try:
             for line in server.stdout:
-                said += line
                 if address := re.search(r"http://\S+", line):
                     with urlopen(address.group(), timeout=60) as page:
-                        return (0, said) if b"<html" in page.read() else (1, f"{said}the page has no <html>")
+                        return (0, line) if b"<html" in page.read() else (1, f"{line}the page has no <html>")
+            said = server.stderr.read()
         finally:
             server.terminate()
     return server.returncode, said
@@ -148,8 +152,9 @@ def hint(name: str, trial: Trial) -> str | None:
     if trial.server:
         code, said = serve(trial.words)
     else:
-        done = run([sys.executable, "-m", "scob", *trial.words])
-        code, said = done.returncode, done.stderr
+        with start(trial.words) as done:
+            said = done.communicate()[1]
+        code = done.returncode
     if code == 0:
         return None
     found = HINT.search(" ".join(said.split()))
@@ -158,15 +163,19 @@ def hint(name: str, trial: Trial) -> str | None:
     return found.group().strip() if found is not None else None
 
 
-def follow(folder: Path) -> None:
-    """Every verb works, or names a line to run first; each of those is run as it stands, and then the verb works."""
-    listed = trials(folder)
+def hints(folder: Path) -> None:
+    """What every verb does here: it works, or names a line to run first."""
     lines: dict[str, list[str]] = {}
-    for name, trial in listed.items():
+    for name, trial in trials(folder).items():
         lines.setdefault(hint(name, trial) or "works", []).append(name)
     for line, names in lines.items():
         print(f"    {', '.join(names)}: {line}", flush=True)
-    for name, trial in listed.items():
+
+
+def follow(folder: Path) -> None:
+    """`hints`, and then every verb once more: each line is run as it stands until the verb works."""
+    hints(folder)
+    for name, trial in trials(folder).items():
         followed: list[str] = []
         while line := hint(name, trial):
             if line in followed:
@@ -175,11 +184,23 @@ def follow(folder: Path) -> None:
             done = subprocess.run(line, shell=True, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(f"scob {name} asks for a line that fails: {line}\n{done.stdout}{done.stderr}")
-    print("    after those lines, all of these work", flush=True)
+    print("    after those lines, all of them work", flush=True)
+
+
+def light(folder: Path) -> None:
+    """Everything that needs an exported model and no PyTorch."""
+    if importlib.util.find_spec("torch") is not None:
+        sys.exit("this environment has PyTorch")
+    listed = {name: trial for name, trial in trials(folder).items() if "ONNX" in name}
+    for name, trial in listed.items():
+        if line := hint(name, trial):
+            sys.exit(f"scob {name} asks for {line}")
+    print(f"    {', '.join(listed)}: work without PyTorch")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "helps":
         helps()
     else:
-        {"journey": journey, "follow": follow}[sys.argv[1]](Path(sys.argv[2]).resolve())
+        actions = {"journey": journey, "hints": hints, "follow": follow, "light": light}
+        actions[sys.argv[1]](Path(sys.argv[2]).resolve())
