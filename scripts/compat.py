@@ -174,7 +174,7 @@ class Check:
 def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     tested = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pythons = find_pythons()
+    pythons, trains = find_pythons(), list[str]()
     with tempfile.TemporaryDirectory(prefix="scob-compat-") as temporary:
         folder = Path(temporary)
         check = Check(folder, build_wheel(folder), tested, lowest(project), "--cuda" in sys.argv)
@@ -182,11 +182,15 @@ def main() -> None:
             if version not in pythons:
                 check.miss(f"Python {version} is not on this machine")
                 continue
-            trains = check.everything(version, pythons[version], "newest")
-            if trains and version == PYTHONS[0]:  # a newer Python needs newer packages
-                check.everything(version, pythons[version], "lowest")
-            check.no_extras(version, pythons[version], follow=trains)
+            if check.everything(version, pythons[version], "newest"):
+                trains.append(version)
+                if version == PYTHONS[0]:  # a newer Python needs newer packages
+                    check.everything(version, pythons[version], "lowest")
+            else:
+                check.no_extras(version, pythons[version], follow=False)
             check.light(version, pythons[version])
+        for version in trains:  # last, as it takes longest
+            check.no_extras(version, pythons[version], follow=True)
     print("\n".join(["could not be had:", *check.missing] if check.missing else ["everything could be had"]))
 
 

@@ -63,7 +63,7 @@ def trials(folder: Path) -> dict[str, Trial]:
         "bench ipt": Trial(("bench", "ipt", "--capacities", 80, "--classes", 20)),
         "bench step": Trial(("bench", "step", "--size", 64, "--batch", 2, "--repeats", 1)),
         "bench scale": Trial(("bench", "scale", "--most-images", 1000, "--most-classes", 20, "--steps", 5)),
-        "bench train": Trial(("bench", "train", "--size", 64, "--batch", 2)),
+        "bench train": Trial(("bench", "train", "--size", 64, "--batch", 2, "--repeats", 1)),
         "bench predict": Trial(("bench", "predict", "--size", 64, "--batch", 1)),
     }
 

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from scob.installation import EXTRAS
+from support.small_model import Small
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,10 +58,10 @@ def test_every_verb_is_tried(every_verb: ModuleType) -> None:
     assert tried | groups == set(every_verb.verbs())
 
 
-def test_every_verb_says_what_to_install(every_verb: ModuleType, tmp_path: Path) -> None:
+def test_every_verb_says_what_to_install(every_verb: ModuleType, small: Small, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()
     (tmp_path / "photo.png").touch()
-    (tmp_path / "run").mkdir()
+    shutil.copytree(small.run, tmp_path / "run")
     (tmp_path / "run" / "suggestions.jsonl").touch()
     trials = every_verb.trials(tmp_path)
     offline = {name: [*map(str, trial.words)] for name, trial in trials.items() if name != "data download"}

@@ -1,6 +1,9 @@
 """Backbones from folders and stored configurations, and what is refused."""
 
+import json
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -19,6 +22,32 @@ def test_a_stored_configuration_rebuilds_it(family: tuple[str, Path]) -> None:
     twin.load_state_dict(backbone.state_dict())
     images = torch.randn(1, 3, 64, 64)
     assert all(torch.equal(a, b) for a, b in zip(twin(images), backbone(images), strict=True))
+
+
+# Older versions of PyTorch cannot be imported completely while tensors are made on the meta device.
+ON_META = """
+import json, sys
+import torch
+from scob.model.load_backbone import backbone_from_config
+
+class Devices:
+    def find_spec(self, name, path=None, target=None):
+        seen.setdefault(torch.empty(0).device.type, name)
+
+seen = {}
+sys.meta_path.insert(0, Devices())
+with torch.device("meta"):
+    backbone = backbone_from_config(json.loads(sys.argv[1]), "stored")
+print(json.dumps(seen), {weight.device.type for weight in backbone.parameters()})
+"""
+
+
+def test_nothing_is_imported_while_tensors_are_made_on_meta(tiny_backbone: Path) -> None:
+    config = json.dumps(backbone_config(load_backbone(str(tiny_backbone))))
+    done = subprocess.run([sys.executable, "-c", ON_META, config], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    seen, made = done.stdout.rsplit(maxsplit=1)
+    assert json.loads(seen).keys() == {"cpu"} and made == "{'meta'}"
 
 
 def test_a_saved_backbone_loads_again_with_its_preprocessing(tiny_backbone: Path, tmp_path: Path) -> None:

@@ -58,15 +58,18 @@ def save_backbone(backbone: Backbone, folder: Path, mean: tuple[float, ...], std
 
 def backbone_from_config(config: Mapping[str, Any], name: str, freeze: str = "all") -> Backbone:
     """An untrained backbone with a stored configuration (a model folder has the weights)."""
-    from scob.model.vision_towers import KINDS, tower_from_config
+    with torch.device("cpu"):  # the caller's may be meta, where the import of a library can fail
+        from scob.model.vision_towers import KINDS, tower_from_config
 
     if "model_type" not in config:
         raise UserError("the stored backbone configuration has no model_type: the model folder is damaged")
     try:
         if config["model_type"] in KINDS:
             return Backbone(tower_from_config(config), name, freeze)
-        parsed = _auto_config(config["model_type"]).for_model(**config)
-        return Backbone(_backbone_class(parsed)(parsed), name, freeze)
+        with torch.device("cpu"):
+            parsed = _auto_config(config["model_type"]).for_model(**config)
+            body = _backbone_class(parsed)
+        return Backbone(body(parsed), name, freeze)
     except UserError:
         raise
     except Exception as error:  # transformers raises many kinds of exceptions for wrong values

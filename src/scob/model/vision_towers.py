@@ -81,9 +81,10 @@ def patches(images: Tensor, side: int) -> Tensor:
 
 
 def _classes(kind: Kind) -> tuple[Any, Any]:
-    import transformers
+    with torch.device("cpu"):  # the caller's may be meta, where the import of a library can fail
+        import transformers
 
-    return getattr(transformers, kind.prefix + kind.config), getattr(transformers, kind.prefix + kind.model)
+        return getattr(transformers, kind.prefix + kind.config), getattr(transformers, kind.prefix + kind.model)
 
 
 def _without_pooling(config: Any, kind: Kind) -> tuple[Any, dict[str, Any]]:
