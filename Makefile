@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow durability compat docs format bench chromium clean
+.PHONY: demo test slow durability compat docs workflow format bench chromium clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,8 +31,16 @@ slow: $(READY) chromium
 durability: $(READY)
 	$(BIN)/python scripts/durability.py
 
-compat: $(READY) docs
+compat: $(READY) docs workflow
 	$(BIN)/python scripts/compat.py
+
+# GitHub's own schemas. actionlint knows more about workflows, but its package downloads a program.
+workflow: $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt check-jsonschema
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
 # Not --quiet: it hides the warnings from --strict as well.
 docs: $(READY)

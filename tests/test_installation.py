@@ -74,6 +74,14 @@ def test_a_hint_that_brings_torch_says_how_to_do_without_cuda(monkeypatch: pytes
     assert explain_missing("torch.nn") == line
 
 
+def test_nothing_suggests_to_install_a_scob_that_is_not_ours() -> None:
+    ours = re.compile(r"\b(pip|pipx|uv)\b[^\n`]*\b(install|inject|add)\b[^\n`]*[\s'\"]scob(?![\w.-])")
+    assert ours.search("run pip install 'scob[heic]'") and not ours.search("pip install scob-0.1.0-py3-none-any.whl")
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    wrong = [str(page) for page in pages if ours.search(page.read_text(encoding="utf-8"))]
+    assert len(pages) > 100 and wrong == []
+
+
 @pytest.mark.parametrize("module", [None, "", "scob.nonsense", "a_package_of_others"])
 def test_the_absence_of_anything_else_is_not_explained(module: str | None) -> None:
     assert explain_missing(module) is None

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from scob.draws import mix, seed_key, text_keys
 from scob.errors import UserError
@@ -138,6 +136,8 @@ class Labels:
 
     def save(self, path: Path) -> str:
         """Write the label file atomically; returns the fingerprint stored in it."""
+        from safetensors.numpy import save  # here: a light install reads names and labels, but no label files
+
         names = np.frombuffer(json.dumps(self.images).encode(), dtype=np.uint8)
         metadata = {
             "format": FORMAT,
@@ -152,6 +152,8 @@ class Labels:
     @staticmethod
     def load(path: Path) -> "Labels":
         """Read a label file and check it against its own fingerprint."""
+        from safetensors import SafetensorError, safe_open
+
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}

@@ -50,9 +50,10 @@ class Scorer(Protocol):
 class Scob:
     """A trained model on a device.
 
-    >>> model = Scob.from_pretrained("runs/photos")  # doctest: +SKIP
-    >>> model.predict(["beach.jpg"])[0].labels  # doctest: +SKIP
-    ('person', 'dog')
+    Examples:
+        >>> model = Scob.from_pretrained("runs/photos")  # doctest: +SKIP
+        >>> model.predict(["beach.jpg"])[0].labels  # doctest: +SKIP
+        ('person', 'dog')
     """
 
     def __init__(

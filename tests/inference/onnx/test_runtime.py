@@ -32,6 +32,30 @@ def test_predicting_with_onnx_needs_nothing_but_onnxruntime(exported: Path, smal
     assert len((tmp_path / "found.csv").read_text().splitlines()) == 25
 
 
+# The same with FastAPI: a model is served, and answers once.
+LIGHT_SERVER = (
+    LIGHT.replace('{"onnxruntime"}', '{"onnxruntime", "fastapi", "uvicorn"}').partition("from scob.cli")[0]
+    + """
+import os, signal
+from threading import Thread
+from urllib.request import urlopen
+from scob.inference.web.serve import serve_model
+def ask(address):
+    print(urlopen(address, timeout=60).status, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+def ready(address):
+    Thread(target=ask, args=(address,), daemon=True).start()
+serve_model(sys.argv[1], port=0, ready=ready)
+"""
+)
+
+
+def test_serving_an_onnx_file_needs_no_torch(exported: Path) -> None:
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    done = subprocess.run([sys.executable, "-c", LIGHT_SERVER, exported], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "200"), done.stderr
+
+
 def test_any_batch_size_works(exported: Path) -> None:
     model = OnnxModel(exported)
     pixels = np.random.default_rng(0).integers(0, 256, (7, 64, 64, 3), dtype=np.uint8)

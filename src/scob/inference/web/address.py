@@ -18,6 +18,11 @@ SHORTEST_TOKEN = 12
 GRACE = 3  # seconds for requests under way when the server stops
 
 
+def lacks_server(error: ImportError) -> bool:
+    """Whether it is a part of the server that could not be imported, not something that the model or its data need."""
+    return (error.name or "fastapi").partition(".")[0] in ("fastapi", "starlette", "uvicorn")
+
+
 def run_app(app: "FastAPI", host: str, port: int, ready: Callable[[str], None] | None = None) -> None:
     """Serve an application until Ctrl+C or SIGTERM; requests under way are finished first, if they are quick."""
     import uvicorn

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scob.errors import UserError
-from scob.inference.web.address import check_address, run_app
+from scob.inference.web.address import check_address, lacks_server, run_app
 from scob.installation import install_line
 
 DEFAULT_PORT = 8643
@@ -13,6 +13,8 @@ try:
     from scob.inference.web.app import Sources
     from scob.inference.web.limits import Limits
 except ImportError as error:  # pragma: no cover (an installation without FastAPI)
+    if not lacks_server(error):
+        raise
     raise UserError(f"a server needs FastAPI and uvicorn: {install_line('review')}") from error
 
 

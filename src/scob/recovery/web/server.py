@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scob.errors import UserError
-from scob.inference.web.address import check_address, run_app
+from scob.inference.web.address import check_address, lacks_server, run_app
 from scob.installation import install_line
 from scob.recovery import decisions
 from scob.recovery.orders import ReviewMode
@@ -28,6 +28,8 @@ def serve(
     try:
         from scob.recovery.web.app import create_app
     except ImportError as error:
+        if not lacks_server(error):
+            raise
         raise UserError(f"the review page needs FastAPI and uvicorn: {install_line('review')}") from error
     check_address(host, token)
     run_app(create_app(run, host, token, mode), host, port, ready)
