@@ -78,8 +78,8 @@ def described(method: type[Method]) -> str:
     first, _, rest = text.partition("\n\n")
     own = inspect.cleandoc(method.__doc__ or "")
     shared = sum(methods.find(name).__module__ == method.__module__ for name in methods.names()) > 1
-    parts = [own if shared else first, rest]
-    return "\n\n".join(rewrapped(with_signs(part)) for part in parts if part)
+    parts = [own if shared else first, *rest.split("\n\n")]
+    return "\n\n".join(rewrapped(with_signs(part.strip())) for part in parts if part.strip())
 
 
 def page() -> str:
