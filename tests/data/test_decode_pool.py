@@ -75,21 +75,28 @@ def test_a_worker_that_dies_is_an_error_not_a_hang(worked: Feed, decoded: Decode
     torch.testing.assert_close(worked.fetch(np.arange(4)), decoded(np.arange(4)))  # new workers
 
 
-def test_ctrl_c_does_not_end_the_workers(worked: Feed, decoded: Decoded) -> None:
-    """A terminal sends it to every process, and training finishes its step before it saves and ends."""
+BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+
+
+@BOTH
+def test_a_signal_to_all_does_not_end_the_workers(worked: Feed, decoded: Decoded, number: int) -> None:
+    """Ctrl+C and `timeout` send it to every process, and training finishes its step before it saves and ends."""
     chosen = batches(len(worked), 4)
     steps = worked.iterate(chosen)
     next(steps)
     assert worked._pool is not None
     for process in worked._pool._processes:
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, number)
     time.sleep(0.3)
     for rows, images in zip(chosen[1:], steps, strict=True):
         torch.testing.assert_close(images, decoded(rows.tolist()))
 
 
-def test_ctrl_c_does_not_end_a_worker_that_is_starting(monkeypatch: pytest.MonkeyPatch, split: Split) -> None:
+@BOTH
+def test_a_signal_does_not_end_a_worker_that_is_starting(
+    monkeypatch: pytest.MonkeyPatch, split: Split, number: int
+) -> None:
     files = split.images
     assert isinstance(files, ImageFiles)
     start = BaseProcess.start
@@ -97,7 +104,7 @@ def test_ctrl_c_does_not_end_a_worker_that_is_starting(monkeypatch: pytest.Monke
     def started(process: BaseProcess) -> None:
         start(process)
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, number)
 
     monkeypatch.setattr(BaseProcess, "start", started)
     pool = DecodePool(workers=1, size=SIZE, capacity=4, blocks=1)
@@ -106,6 +113,38 @@ def test_ctrl_c_does_not_end_a_worker_that_is_starting(monkeypatch: pytest.Monke
         assert ticket is not None and pool.collect(ticket)[0].any()
     finally:
         pool.close()
+
+
+def test_a_script_that_never_closes_its_pool_ends_nevertheless() -> None:
+    """At its end, Python sends workers SIGTERM and waits for them; they leave that signal to their parent."""
+    script = "from scob.data.decode_pool import DecodePool\npool = DecodePool(workers=2, size=8, capacity=4, blocks=1)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@BOTH
+def test_workers_end_with_a_parent_that_is_killed(number: int) -> None:
+    script = (
+        "import os, signal, sys\nfrom scob.data.decode_pool import DecodePool\n"
+        "pool = DecodePool(workers=2, size=8, capacity=4, blocks=1)\n"
+        f"for process in pool._processes:\n    os.kill(process.pid, {int(number)})\n    print(process.pid)\n"
+        "sys.stdout.flush()\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    workers = [Path("/proc", pid) for pid in done.stdout.split()]
+    assert len(workers) == 2
+    end = time.monotonic() + 20
+    while any(map(running, workers)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def running(process: Path) -> bool:
+    """Whether a process, a folder of /proc, is neither gone nor a zombie that nobody has waited for."""
+    try:
+        return process.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_nothing_stays_in_shared_memory(worked: Feed) -> None:

@@ -29,6 +29,11 @@ MEMORY_SHORT = (
     "there is not enough memory for this: use smaller batches (train.batch, --batch) or images (data.size), fewer "
     "data.workers, or a machine with more memory"
 )
+NO_THREAD_SIGN = "can't start new thread"  # Python's own words; a stack is memory too
+NO_THREAD = (
+    "the system does not allow another thread: memory is short, or the limit on processes is reached (ulimit -u); end "
+    "other programs, or use a machine with more memory"
+)
 SHARED = ("demo", "train", "evaluate", "compare", "predict", "reproduce", "bench")  # verbs for several processes
 
 
@@ -100,19 +105,19 @@ def main() -> None:
         if debug:
             raise
         if is_memory_short(error):
-            end_without_memory()
+            end_without_memory(error)
         complain(str(error))
         sys.exit(2)
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError) as error:
         del reserve
         if debug or not is_memory_short(error):
             explain_or_raise(error, debug)
-        end_without_memory()
+        end_without_memory(error)
 
 
-def end_without_memory() -> NoReturn:
+def end_without_memory(error: BaseException) -> NoReturn:
     """Say that memory ran out, and end at once: what libraries do at the end of a process needs memory too."""
-    complain(MEMORY_SHORT)
+    complain(NO_THREAD if NO_THREAD_SIGN in str(error) else MEMORY_SHORT)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -121,7 +126,13 @@ def end_without_memory() -> NoReturn:
 
 def is_memory_short(error: BaseException) -> bool:
     """Whether memory, of the machine or of a GPU, ran out: while importing, evaluating, or anywhere else."""
-    words = ("cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment")
+    words = (
+        "cannot allocate memory",
+        "can't allocate memory",
+        "out of memory",
+        "failed to map segment",
+        NO_THREAD_SIGN,
+    )
     if isinstance(error, UserError):  # a sentence of our own, perhaps about a library that found no memory
         return error.__cause__ is not None and is_memory_short(error.__cause__)
     told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

@@ -2,7 +2,8 @@
 
 Each worker writes pixels into a block of memory that both sides map; only file names and error messages go through
 its pipe. A worker that dies is noticed at once, because the pool waits for its exit as well as for its answer. Ctrl+C
-reaches workers too; they leave it to their parent, which may need them to finish a step, and end when its pipe closes.
+and a SIGTERM to the whole group (`timeout`, SLURM) reach workers too; they leave both to their parent, which may need
+them to finish a step, and end when its pipe closes.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ from scob.errors import UserError
 Task = list[tuple[int, str, str]]  # slot, file, how to name the image in a message
 Failures = list[tuple[int, str]]  # slot, what is wrong
 PIPE_BYTES = 1 << 15  # at most this many bytes wait in a worker's pipe
+PARENTS = (signal.SIGINT, signal.SIGTERM)  # signals that a worker leaves to its parent
 
 
 @dataclass
@@ -50,6 +53,8 @@ class DecodePool:
         path = _shared_file(int(np.prod(shape)))
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
+        # At its end, Python waits for workers that nobody stopped; SIGTERM would not end them, a closed pipe does.
+        Finalize(self, _hang_up, (self._pipes,), exitpriority=0)
         self._waiting: list[deque[tuple[Ticket, int]]] = [deque() for _ in range(workers)]
         self._free = list(range(blocks))
         try:
@@ -57,7 +62,7 @@ class DecodePool:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, str(path), shape), daemon=True)
-                with _no_main_module(), _interrupts_held():
+                with _no_main_module(), _signals_held():
                     process.start()
                 theirs.close()
                 self._processes.append(process)
@@ -115,14 +120,14 @@ class DecodePool:
 
     def close(self) -> None:
         """Stop the workers."""
-        for pipe in self._pipes:
-            pipe.close()
+        _hang_up(self._pipes)
         for process in self._processes:
             process.join(timeout=2)
             if process.is_alive():
                 process.kill()
                 process.join()
-        self._pipes, self._processes = [], []
+        self._pipes.clear()
+        self._processes.clear()
         for tickets in self._waiting:
             for ticket, _ in tickets:
                 ticket.owed = 0
@@ -178,16 +183,22 @@ def _no_main_module() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl+C back: a process started meanwhile does not hear it, even before it runs a line of ours."""
+def _signals_held() -> Iterator[None]:
+    """Hold Ctrl+C and SIGTERM back: a process started meanwhile hears neither, even before it runs a line of ours."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _hang_up(pipes: list[Connection]) -> None:
+    """Close the parent's ends: the workers end."""
+    for pipe in pipes:
+        pipe.close()
 
 
 def _shared_file(size: int) -> Path:
@@ -218,7 +229,8 @@ def _shared_file(size: int) -> Path:
 
 def _serve(pipe: Connection, path: str, shape: tuple[int, ...]) -> None:
     """What a worker does: decode the files that arrive into their block, until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in PARENTS:
+        signal.signal(number, signal.SIG_IGN)
     memory: NDArray[np.uint8] = np.memmap(path, np.uint8, "r+", shape=shape)
     size = shape[-1]
     pipe.send([])
