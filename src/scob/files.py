@@ -20,22 +20,29 @@ SIGNED_NUMBER = re.compile(r"[+-][\d.,]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORE
 DEVICES = {"CON", "PRN", "AUX", "NUL", *(f"{port}{digit}" for port in ("COM", "LPT") for digit in "0123456789¹²³")}
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content`: a reader, even after a crash, finds either the old file or the new one."""
+def write_atomically(path: Path, content: bytes | str | Sequence[bytes | memoryview]) -> None:
+    """Replace `path` by `content`, which may come in pieces.
+
+    A reader, even after a crash, finds either the old file or the new one.
+    """
     path = Path(path)
     raw = content.encode() if isinstance(content, str) else content
+    pieces = [raw] if isinstance(raw, bytes) else raw
     beside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as file:
-            file.write(raw)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
         sync_folder(path.parent)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+        if isinstance(error, MemoryError):
+            raise
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 

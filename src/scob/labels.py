@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scob.draws import mix, seed_key, text_keys
 from scob.errors import UserError
 from scob.files import write_atomically
+from scob.tensor_file import RawTensor, file_pieces
 
 PRESENT, ABSENT, UNKNOWN = 1, -1, 0
 FORMAT = "scob-labels-1"
@@ -136,7 +137,6 @@ class Labels:
 
     def save(self, path: Path) -> str:
         """Write the label file atomically; returns the fingerprint stored in it."""
-        from safetensors.numpy import save  # here: a light install reads names and labels, but no label files
 
         names = np.frombuffer(json.dumps(self.images).encode(), dtype=np.uint8)
         metadata = {
@@ -146,7 +146,8 @@ class Labels:
             "fingerprint": self.fingerprint,
             "seal": _seal(self.fingerprint, self.origin),
         }
-        write_atomically(path, save({"values": self.values, "images": names}, metadata=metadata))
+        tensors = {"values": RawTensor.of(self.values), "images": RawTensor.of(names)}
+        write_atomically(path, file_pieces(tensors, metadata))
         return metadata["fingerprint"]
 
     @staticmethod

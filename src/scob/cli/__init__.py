@@ -30,6 +30,10 @@ MEMORY_SHORT = (
     "data.workers, or a machine with more memory"
 )
 NO_THREAD_SIGN = "can't start new thread"  # Python's own words; a stack is memory too
+MEMORY_SIGNS = (  # in the messages of torch, onnxruntime, the system and the loader of libraries
+    "cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment",
+    "failed to allocate memory", "bad_alloc", "could not create a primitive", NO_THREAD_SIGN,
+)  # fmt: skip
 NO_THREAD = (
     "the system does not allow another thread: memory is short, or the limit on processes is reached (ulimit -u); end "
     "other programs, or use a machine with more memory"
@@ -97,8 +101,9 @@ def main() -> None:
     hide_token(sys.argv[1:])
     debug = "--debug" in sys.argv[1:]
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
-    reserve = bytearray(RESERVE)  # given back when memory is short: a sentence needs some too
+    reserve = bytearray()
     try:
+        reserve = bytearray(RESERVE)  # given back when memory is short: a sentence needs some too
         build()(args=arguments, prog_name="scob")
     except UserError as error:
         del reserve
@@ -126,19 +131,14 @@ def end_without_memory(error: BaseException) -> NoReturn:
 
 def is_memory_short(error: BaseException) -> bool:
     """Whether memory, of the machine or of a GPU, ran out: while importing, evaluating, or anywhere else."""
-    words = (
-        "cannot allocate memory",
-        "can't allocate memory",
-        "out of memory",
-        "failed to map segment",
-        NO_THREAD_SIGN,
-    )
-    if isinstance(error, UserError):  # a sentence of our own, perhaps about a library that found no memory
-        return error.__cause__ is not None and is_memory_short(error.__cause__)
+    if error.__cause__ is not None and is_memory_short(error.__cause__):  # a sentence about what a library found
+        return True
+    if isinstance(error, UserError):
+        return False
     told = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     # Python's own words when a module written in C finds no memory and says nothing.
     silent = isinstance(error, SystemError) and re.search("without (setting an )?exception", str(error)) is not None
-    return told or silent or any(word in str(error).lower() for word in words)
+    return told or silent or any(sign in str(error).lower() for sign in MEMORY_SIGNS)
 
 
 def explain_or_raise(error: BaseException, debug: bool) -> None:

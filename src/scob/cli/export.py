@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from scob.cli.console import command, note
+from scob.cli.crash import explain_crashes
 from scob.cli.options import with_options
 from scob.cli.progress import bar
 from scob.cli.unfinished import say_if_unfinished
@@ -40,6 +41,7 @@ class ExportOptions:
 
 def export(options: ExportOptions) -> None:
     """Write the file, measure it, and print how to predict with it."""
+    explain_crashes("export")
     from scob.inference.onnx.export import ExportCheck
     from scob.inference.onnx.export import export as write
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from scob.errors import UserError
 from scob.files import write_atomically
+from scob.tensor_file import RawTensor, file_pieces
 from scob.training.checkpoint import digest
 
 
@@ -26,7 +26,8 @@ def save_best(folder: Path, epoch: int, network: nn.Module) -> str:
     """Write a network's trainable weights, with their digest, which is returned."""
     trained = trained_tensors(network)
     code = digest(trained)
-    write_atomically(best_file(folder, epoch), save(trained, metadata={"digest": code}))
+    stored = {name: RawTensor.of_torch(p) for name, p in trained.items()}
+    write_atomically(best_file(folder, epoch), file_pieces(stored, {"digest": code}))
     return code
 
 

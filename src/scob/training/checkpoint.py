@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from scob.algorithm.method import Method
 from scob.errors import UserError
 from scob.files import free_path, write_atomically
+from scob.tensor_file import RawTensor, file_pieces
 from scob.training.averaging import Average
 from scob.training.optimise import AdamOptimiser
 
@@ -114,9 +113,9 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 over names, types, shapes and bytes, in the order of the names."""
     total = hashlib.sha256()
     for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        total.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
-        total.update(tensor.flatten().view(torch.uint8).numpy().data)
+        stored = RawTensor.of_torch(tensors[name])
+        total.update(f"{name}|{tensors[name].dtype}|{stored.shape}|".encode())
+        total.update(stored.content)
     return total.hexdigest()
 
 
@@ -136,7 +135,8 @@ def save_checkpoint(
     metadata |= {"format": FORMAT, "seal": seal(metadata["digest"], metadata["progress"], metadata["origin"])}
     if path.is_dir():
         path.rename(free_path(path.with_name(f"not-a-checkpoint-{path.name}")))
-    write_atomically(path, save(host, metadata=metadata))
+    stored = {name: RawTensor.of_torch(tensor) for name, tensor in host.items()}
+    write_atomically(path, file_pieces(stored, metadata))
     for old in [p for p in list_checkpoints(folder) if step_of(p) <= progress.step][:-KEPT]:
         old.unlink(missing_ok=True)
     return path

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from scob.errors import UserError
 from scob.files import write_atomically
+from scob.tensor_file import RawTensor, file_pieces
 
 FILE = "estimates.safetensors"
 FORMAT = "scob-estimates-2"
@@ -24,7 +24,8 @@ def save_estimates(folder: Path, images: Sequence[str], classes: Sequence[str], 
     small = np.ascontiguousarray(values, dtype=np.float16)
     metadata = {"format": FORMAT, "classes": json.dumps(list(classes))}
     metadata["digest"] = _digest(small, names, metadata["classes"])
-    write_atomically(folder / FILE, save({"estimates": small, "images": names}, metadata=metadata))
+    tensors = {"estimates": RawTensor.of(small), "images": RawTensor.of(names)}
+    write_atomically(folder / FILE, file_pieces(tensors, metadata))
 
 
 def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32] | None:

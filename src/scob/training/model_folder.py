@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 from scob.config import ModelSettings
 from scob.errors import UserError
@@ -17,6 +17,7 @@ from scob.files import fingerprint, open_sealed, sealed, write_atomically
 from scob.model.backbone import Backbone
 from scob.model.load_backbone import backbone_from_config
 from scob.model.network import Network, build_network
+from scob.tensor_file import RawTensor, file_pieces
 
 FORMAT = "scob-model-1"
 
@@ -77,9 +78,11 @@ class ModelCard:
 
 def write_model(folder: Path, network: Network, card: ModelCard) -> None:
     """Write the weights first, then the card, which makes the folder a model."""
-    weights = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
-    stored = save(weights, metadata={"format": "pt"})
-    card.weights = hashlib.sha256(stored).hexdigest()
+    stored = file_pieces({name: RawTensor.of_torch(v) for name, v in network.state_dict().items()}, {"format": "pt"})
+    digest = hashlib.sha256()
+    for piece in stored:
+        digest.update(piece)
+    card.weights = digest.hexdigest()
     write_atomically(folder / "model.safetensors", stored)
     write_atomically(folder / "config.json", card.to_json())
     write_atomically(folder / "README.md", describe(card))

@@ -28,7 +28,7 @@ class OnnxModel:
             raise UserError(f"there is no model at {path}")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what goes wrong is raised as well
         if device not in ("auto", "cpu") and device.partition(":")[0] != "cuda":
             raise UserError(f"an ONNX model does not run on {device!r}: use auto, cpu or cuda")
         wanted = ["CPUExecutionProvider"]
@@ -54,7 +54,10 @@ class OnnxModel:
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, S, S, 3) uint8 -> probabilities (B, L)."""
         planes = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-        probabilities: NDArray[np.float32] = self.session.run([OUTPUT], {INPUT: planes})[0]
+        try:
+            probabilities: NDArray[np.float32] = self.session.run([OUTPUT], {INPUT: planes})[0]
+        except Exception as error:  # onnxruntime's own; they are not RuntimeErrors
+            raise UserError(f"onnxruntime cannot compute this model's scores: {first_line(error)}") from error
         return probabilities
 
 
