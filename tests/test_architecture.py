@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "scob"
 FOUNDATIONS = {
     "__init__", "__main__", "errors", "labels", "config", "presets", "files", "draws", "installation", "launch",
-    "parallel", "plugins",
+    "parallel", "plugins", "tensor_file",
 }  # fmt: skip
 LAYERS = {
     "data", "model", "algorithm", "methods", "training", "inference", "recovery", "studies", "bench", "cli",

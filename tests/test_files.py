@@ -39,6 +39,8 @@ def test_a_file_is_written_into_a_new_folder_and_replaced(tmp_path: Path) -> Non
     write_atomically(path, "first é")
     write_atomically(path, b"second")
     assert path.read_bytes() == b"second"
+    write_atomically(path, [b"third", memoryview(b" time")])
+    assert path.read_bytes() == b"third time"
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
 
 
@@ -48,14 +50,19 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "file.txt"
     write_atomically(path, "old")
 
-    def fail(handle: int) -> None:
-        raise OSError(28, "No space left on device")
+    for error, expected in (
+        (OSError(28, "No space left on device"), r"cannot write .*file\.txt: No space left on device"),
+        (MemoryError("no memory"), "no memory"),
+    ):
 
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(UserError, match=r"cannot write .*file\.txt: No space left on device"):
-        write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+        def fail(handle: int, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises((UserError, MemoryError), match=expected):
+            write_atomically(path, "new")
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
 
 
 def test_unfinished_files_are_removed_and_others_stay(tmp_path: Path) -> None:

@@ -8,7 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from scob import __version__
+from scob.cli import is_memory_short
+from scob.errors import UserError
 from scob.installation import EXTRAS
 
 ROOT = Path(__file__).parents[2]
@@ -142,3 +146,41 @@ def test_a_run_on_the_command_line(tmp_path: Path, tiny_backbone: Path) -> None:
     assert "scob predict" in shown.stdout and "scob recover" in shown.stdout
     again = scob("train", "demo", *words, "--out", str(out))
     assert again.returncode == 2 and "--resume" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        RuntimeError("could not create a primitive"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+)
+def test_short_memory_is_recognised_however_a_library_puts_it(error: Exception) -> None:
+    assert is_memory_short(error)
+    sentence = UserError("the model cannot be opened")
+    assert not is_memory_short(sentence)
+    sentence.__cause__ = error
+    assert is_memory_short(sentence)
+
+
+def test_short_memory_is_found_through_onnxruntimes_own_exceptions() -> None:
+    failure = Exception(
+        "[ONNXRuntimeError] : 1 : FAIL : Failed to allocate memory for requested buffer of size 3145728"
+    )
+    sentence = UserError("onnxruntime cannot compute this model's scores")
+    sentence.__cause__ = failure
+    assert is_memory_short(sentence)
+
+
+def test_a_process_without_any_memory_says_so() -> None:
+    code = (
+        "import resource, sys\nfrom scob.cli import main\nimport rich.console, rich.markup\n"
+        "now = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 20),) * 2)\n"
+        "sys.argv = ['scob', '--help']\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert done.stderr.startswith("scob: there is not enough memory for this")

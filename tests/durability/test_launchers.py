@@ -43,7 +43,11 @@ def finish(launcher: str, count: int, words: list[str], timeout: float = 300) ->
         environments = [{**ENVIRONMENT, **meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
     both: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     started = [subprocess.Popen(command(launcher, count, words), env=e, **both) for e in environments]
-    printed = "".join(process.communicate(timeout=timeout)[1] for process in started)
+    try:
+        printed = "".join(process.communicate(timeout=timeout)[1] for process in started)
+    finally:
+        for process in started:  # nothing is left running if one of them takes too long
+            process.kill()
     assert all(process.returncode == 0 for process in started), printed
     return printed
 

@@ -63,6 +63,12 @@ def test_any_batch_size_works(exported: Path) -> None:
     assert np.allclose(whole, np.concatenate([model.scores(pixels[i : i + 1]) for i in range(7)]), atol=1e-5)
 
 
+def test_what_onnxruntime_cannot_compute_is_one_sentence(exported: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="onnxruntime cannot compute this model's scores: "):
+        OnnxModel(exported).scores(np.zeros((1, 8, 8, 3), np.uint8))  # the model takes 64 x 64 pixels
+    assert capfd.readouterr().err == ""  # it says nothing beside the exception
+
+
 def test_a_device_that_onnxruntime_does_not_know_is_refused(small: Small, tmp_path: Path) -> None:
     export(small.run, tmp_path / "model.onnx")
     with pytest.raises(UserError, match="does not run on 'foo': use auto, cpu or cuda"):

@@ -22,8 +22,8 @@ class OnnxModel:
         """`threads` 0 lets onnxruntime decide."""
         try:
             import onnxruntime
-        except ImportError:
-            raise UserError(f"an .onnx model needs onnxruntime: {install_line('predict')}") from None
+        except ImportError as error:  # perhaps because there is no memory for it
+            raise UserError(f"an .onnx model needs onnxruntime: {install_line('predict')}") from error
         if not path.is_file():
             raise UserError(f"there is no model at {path}")
         options = onnxruntime.SessionOptions()
