@@ -137,7 +137,6 @@ class Labels:
 
     def save(self, path: Path) -> str:
         """Write the label file atomically; returns the fingerprint stored in it."""
-
         names = np.frombuffer(json.dumps(self.images).encode(), dtype=np.uint8)
         metadata = {
             "format": FORMAT,
