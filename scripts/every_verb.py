@@ -167,7 +167,7 @@ def hints(folder: Path) -> None:
     """What every verb does here: it works, or names a line to run first."""
     lines: dict[str, list[str]] = {}
     for name, trial in trials(folder).items():
-        lines.setdefault(hint(name, trial) or "works", []).append(name)
+        lines.setdefault(hint(name, trial) or ("asks for nothing" if trial.online else "works"), []).append(name)
     for line, names in lines.items():
         print(f"    {', '.join(names)}: {line}", flush=True)
 
