@@ -6,10 +6,11 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scob.errors import UserError
+from scob.installation import install_line
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -18,9 +19,15 @@ SHORTEST_TOKEN = 12
 GRACE = 3  # seconds for requests under way when the server stops
 
 
-def lacks_server(error: ImportError) -> bool:
-    """Whether it is a part of the server that could not be imported, not something that the model or its data need."""
-    return (error.name or "fastapi").partition(".")[0] in ("fastapi", "starlette", "uvicorn")
+@contextlib.contextmanager
+def server_imports(what: str) -> Iterator[None]:
+    """Imports of a server's parts: if FastAPI or uvicorn is missing, `what` needs them; other errors are left alone."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "fastapi").partition(".")[0] not in ("fastapi", "starlette", "uvicorn"):
+            raise  # something that the model or its data need
+        raise UserError(f"{what} needs FastAPI and uvicorn: {install_line('review')}") from error
 
 
 def run_app(app: "FastAPI", host: str, port: int, ready: Callable[[str], None] | None = None) -> None:

@@ -4,18 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scob.errors import UserError
-from scob.inference.web.address import check_address, lacks_server, run_app
-from scob.installation import install_line
+from scob.inference.web.address import check_address, run_app, server_imports
 
 DEFAULT_PORT = 8643
 
-try:
+with server_imports("a server"):
     from scob.inference.web.app import Sources
     from scob.inference.web.limits import Limits
-except ImportError as error:  # pragma: no cover (an installation without FastAPI)
-    if not lacks_server(error):
-        raise
-    raise UserError(f"a server needs FastAPI and uvicorn: {install_line('review')}") from error
 
 
 def serve_model(

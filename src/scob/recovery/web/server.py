@@ -6,9 +6,7 @@ Nothing can be uploaded, and no address contains a file path. Other machines nee
 from collections.abc import Callable
 from pathlib import Path
 
-from scob.errors import UserError
-from scob.inference.web.address import check_address, lacks_server, run_app
-from scob.installation import install_line
+from scob.inference.web.address import check_address, run_app, server_imports
 from scob.recovery import decisions
 from scob.recovery.orders import ReviewMode
 from scob.recovery.suggestion import recovered_folder
@@ -25,12 +23,8 @@ def serve(
     mode: ReviewMode = ReviewMode(),
 ) -> Path:
     """Serve the page until interrupted; calls `ready` with its address. Returns the path of `reviewed.csv`."""
-    try:
+    with server_imports("the review page"):
         from scob.recovery.web.app import create_app
-    except ImportError as error:
-        if not lacks_server(error):
-            raise
-        raise UserError(f"the review page needs FastAPI and uvicorn: {install_line('review')}") from error
     check_address(host, token)
     run_app(create_app(run, host, token, mode), host, port, ready)
     return decisions.write_reviewed(decisions.DecisionLog(recovered_folder(run)))
