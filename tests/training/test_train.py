@@ -23,14 +23,14 @@ from scob.training.train import SharedParts, lower_execution, train
 from support.runs import logged, same, trained_weights
 
 
-@pytest.mark.parametrize("word", ["method=rolee", "data.source=nowhere"])
-def test_a_mistake_leaves_no_run_folder(configure: Any, tmp_path: Path, word: str) -> None:
+@pytest.mark.parametrize("words", [("method=rolee",), ("data.source=nowhere",), ("method=choice", "choice.epochs=-1")])
+def test_a_mistake_leaves_no_run_folder(configure: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     with pytest.raises(UserError):
-        train(configure(word), tmp_path / "run")
+        train(configure(*words), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     (tmp_path / "existing").mkdir()  # a folder that was there before stays
     with pytest.raises(UserError):
-        train(configure(word), tmp_path / "existing")
+        train(configure(*words), tmp_path / "existing")
     assert (tmp_path / "existing").is_dir()
 
 

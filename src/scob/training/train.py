@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scob import methods
 from scob.config import Config
 from scob.data.images import cause
 from scob.data.progress import Progress as ReadingProgress
@@ -101,6 +102,7 @@ def train_once(
         with processes.together():
             if processes.first:
                 check_tracker(config.train.tracker)
+                methods.settings_of(config, config.method)  # refused before anything is written
                 stack.enter_context(run.locked())
                 (run.path / LOST).unlink(missing_ok=True)
                 if not resume:
