@@ -50,9 +50,9 @@ class Parser:
         self.numbers = {"seconds": 0.0, "executions": 0, "accepted": 0}
 
     def run(self, seconds: float, current: Path) -> None:
-        """Mutate and try for that long; `current` is the input being tried, in case the process dies of it."""
-        began = time.monotonic()
-        while (now := time.monotonic()) - began < seconds:
+        """Mutate and try for that much CPU time; `current` is the input being tried, in case the process dies of it."""
+        began = time.process_time()
+        while (now := time.process_time()) - began < seconds:
             valid = self.chance.random() < 0.5
             start = self.chance.choice(self.inputs[: self.valid] if valid else self.inputs)
             data = mutated(start, self.chance, self.inputs)
