@@ -85,7 +85,7 @@ def test_the_authors_choices_make_the_same_updates_in_two_processes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cap", "choice", "ignore", "mime", "boostlu", "oracle-estimator"])
+@pytest.mark.parametrize("method", ["cap", "pairs", "ignore", "mime", "boostlu", "oracle-estimator"])
 def test_other_methods_make_the_same_updates_in_two_processes(
     small_words: tuple[str, ...], tmp_path: Path, method: str
 ) -> None:

@@ -20,7 +20,7 @@ NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
 @pytest.mark.gpu
 @NEEDS_GPU
 @pytest.mark.parametrize(
-    "method", ["scob", "role", "an", "an-ls", "wan", "epr", "em", "splc", "hill", "asl", "choice", "full"]
+    "method", ["scob", "role", "an", "an-ls", "wan", "epr", "em", "splc", "hill", "asl", "pairs", "full"]
 )
 @pytest.mark.parametrize("more", ["train.feature_cache=none", "train.feature_cache=device", "train.estimator=dense"])
 def test_a_graphed_run_is_the_plain_run(configure: Any, scenes_of: Any, tmp_path: Path, method: str, more: str) -> None:

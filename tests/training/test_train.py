@@ -23,7 +23,15 @@ from scob.training.train import SharedParts, lower_execution, train
 from support.runs import logged, same, trained_weights
 
 
-@pytest.mark.parametrize("words", [("method=rolee",), ("data.source=nowhere",), ("method=choice", "choice.epochs=-1")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("method=rolee",),
+        ("data.source=nowhere",),
+        ("method=pairs", "pairs.epochs=-1"),
+        ("method=pairs", "scob.contrast=byol"),
+    ],
+)
 def test_a_mistake_leaves_no_run_folder(configure: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     with pytest.raises(UserError):
         train(configure(*words), tmp_path / "run")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scob import methods
+from scob.algorithm.guidance import GuidedMethod
 from scob.algorithm.masks import MaskBank
 from scob.algorithm.sampling import Plan
 from scob.config import Config
@@ -148,13 +149,13 @@ def make_problem(
     values = with_padding(data.observed.values)
     keys = torch.from_numpy(np.append(data.observed.keys, 0))
     masks = None
-    if config.method == "scob" and config.scob.guidance == "gt-mask":
+    kind = methods.class_for(config)
+    if issubclass(kind, GuidedMethod) and config.scob.guidance == "gt-mask":
         segmentation = true_masks(data.train, data.observed, grids)
         if segmentation is not None:
             masks = segmentation[0].to(device)
             listen(ReadTrueMasks(segmentation[1], len(data.train)))
     rows = RowStorage(config.train.rows, folder / f"rows-{processes.rank}" if folder is not None else None)
-    kind = methods.class_for(config)
     truth = with_padding(data.train.labels.values).to(device) if kind.labels == "oracle" else None
     prior = None
     if kind.needs_prior:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from scob import methods
+from scob.algorithm.guidance import GuidedMethod
 from scob.config import Config, result_neutral_keys
 from scob.config.values import values_before
 from scob.data.readers import infer_format
@@ -76,7 +77,7 @@ def _digest_of_file(path: str) -> str:
 def _differences(base: Config, config: Config) -> list[str]:
     """`contrast-none`: the settings of labels, model and method that are not those of `base`."""
     differences = []
-    sections = ["labels", "model", *(["scob"] if config.method == "scob" else [])]
+    sections = ["labels", "model", *(["scob"] if issubclass(methods.find(config.method), GuidedMethod) else [])]
     for section in sections:
         ours, plain = getattr(config, section).model_dump(), getattr(base, section).model_dump()
         for key, value in ours.items():

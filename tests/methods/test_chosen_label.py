@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
-from scob.methods.choice import log_chosen, quadrature
-from support.runs import first_batch
+from scob.algorithm.batch_share import BatchShare
+from scob.methods.chosen_label import l_chosen, log_chosen, quadrature
 
 
 def chosen(p: list[float], c: int) -> float:
@@ -54,29 +52,8 @@ def test_the_pull_on_an_unobserved_class_is_bounded() -> None:
     assert gradient[0, 0] < 0 < gradient[0, 2] and 0 < gradient[0, 1] < 1e-3
 
 
-def test_the_first_epochs_add_it_to_role_and_the_others_are_role(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of("method=choice", "choice.epochs=2", "choice.weight=3")
-    method, batch = e.method, first_batch(e)
-    method.eval()  # without dropout
-    p = method.logits(method.clean_features(batch)).double().sigmoid().tolist()
-    observed = method.observed(batch)
-    costs = [-math.log(chosen(row, int(given.argmax()))) for row, given in zip(p, observed, strict=True)]
-    expected = 3 * sum(costs) / len(costs) / observed.shape[1]
-    assert [method.phase(epoch) for epoch in (0, 1, 2)] == ["choice", "choice", "step"]
-    assert float(method.step(batch, e.optimiser)["choice"]) == pytest.approx(expected, rel=1e-4)
-
-
-def test_without_the_likelihood_it_is_role(experiment_of: Callable[..., Any]) -> None:
-    losses = []
-    for words in (("method=role",), ("method=choice", "choice.epochs=0")):
-        e = experiment_of(*words)
-        losses.append(e.method.step(first_batch(e), e.optimiser))
-    assert set(losses[0]) == set(losses[1]) == {"class"}
-    assert torch.equal(losses[0]["class"], losses[1]["class"])
-
-
-def test_an_image_without_a_label_adds_nothing(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of("method=choice")
-    batch = first_batch(e)
-    e.method.problem.observed[batch.rows] = 0
-    assert float(e.method.step(batch, e.optimiser)["choice"]) == 0.0
+def test_the_loss_is_a_mean_over_images_and_their_labels() -> None:
+    likelihood = torch.tensor([[-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0], [-7.0, -8.0, -9.0]])
+    observed = torch.tensor([[1, 0, 0], [1, -1, 1], [0, 0, 0]])
+    expected = (1.0 + (4.0 + 6.0) / 2 + 0.0) / 3 / 3
+    assert float(l_chosen(likelihood, observed, BatchShare())) == pytest.approx(expected)

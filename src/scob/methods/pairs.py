@@ -1,0 +1,154 @@
+"""Scob that also learns from pairs of images and, at first, from the likelihood of the chosen label: a method of ours.
+
+Each image stands beside the one before it in the batch. Their feature maps, squeezed to half the width, form one map of
+the usual size that shows what both images show. So the labels of a pair are known from those of its images:
+
+- a class is present if it is present in one of them. Where this is estimated, y = 1 - (1 - y_1)(1 - y_2);
+- an observed positive of either image is one of the pair; a class observed to be absent from both is absent.
+
+The pair has the prediction's half of Eq. 12 without the distribution constraint: L_BCE to y, plus L_BCE+, over two.
+There are far more pairs than images, and a network cannot learn all of them by heart: what it would learn of an image
+(this one was called a dog, so it shows no person) does not hold for the pairs that the image is part of.
+
+While an image has been seen fewer than `epochs` times, -log P(c chosen) / L (chosen_label.py) is added for images
+and pairs. A pair counts as the mean of its images' labels. ROLE begins slowly, because its estimates begin at
+random; with this term the network that the estimates then follow is a better one. Later it would teach the network by
+heart which label was chosen. Everything else is Algorithm 1 with the settings of Scob (`scob.*`); without the contrast
+(`scob.contrast=none`) it costs a third and loses a little. docs/oracles.md has the numbers.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from scob.algorithm.bootstrap import Bootstrap
+from scob.algorithm.guidance import ClassLosses, detached
+from scob.algorithm.losses import bce, bce_observed
+from scob.algorithm.method import Optimiser, Problem
+from scob.algorithm.sampling import Batch
+from scob.config import Config, Section, setting
+from scob.errors import UserError
+from scob.methods.chosen_label import l_chosen, log_chosen, quadrature
+from scob.methods.image_contrast import KINDS
+from scob.model.backbone import Features
+from scob.model.features import FeatureSource
+from scob.model.heads import Keep
+from scob.model.network import Network
+
+
+class PairsSettings(Section):
+    """Scob with pairs of images and the likelihood of the chosen label."""
+
+    weight: float = setting(1.0, "weight of the pairs of images; 0: none", None, ge=0)
+    choice: float = setting(3.0, "weight of the likelihood of the chosen label", None, ge=0)
+    epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
+
+
+def squeezed(features: Tensor, right: bool) -> Tensor:
+    """A feature map (B, C, h, w) averaged to half its width; of an odd width, the right half is the wider one."""
+    height, width = features.shape[-2:]
+    half = width // 2
+    return F.adaptive_avg_pool2d(features, (height, width - half if right else half))
+
+
+def united_estimates(first: Tensor, second: Tensor) -> Tensor:
+    """The probability that a class is present in one of two images at least, (B, L)."""
+    return 1 - (1 - first) * (1 - second)
+
+
+def united_labels(first: Tensor, second: Tensor) -> Tensor:
+    """The observed labels of pairs (B, L): 1 if either image has a 1, -1 if both have a -1, else 0."""
+    absent = torch.maximum(first, second).clamp(max=0)
+    return torch.where((first == 1) | (second == 1), 1, absent)
+
+
+class Pairs(Bootstrap):
+    """Algorithm 1, with more for the class loss to learn from."""
+
+    name: ClassVar[str] = "pairs"
+    title: ClassVar[str] = "Scob + pairs"
+    Settings: ClassVar[type[Section]] = PairsSettings
+
+    @classmethod
+    def adjust(cls, config: Config) -> Config:
+        if config.scob.contrast in KINDS:
+            raise UserError(
+                f"method=pairs cannot be combined with scob.contrast={config.scob.contrast}: use ipt, random or none"
+            )
+        return config
+
+    def __init__(
+        self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
+    ) -> None:
+        super().__init__(network, problem, source, config, config.scob)
+        self.pairs: PairsSettings = settings
+        self.nodes = quadrature(problem.device)
+
+    def chooses(self, epoch: int) -> bool:
+        """Whether the likelihood of the chosen label counts in this epoch."""
+        return epoch < self.pairs.epochs and self.pairs.choice > 0
+
+    def phase(self, epoch: int) -> str:
+        return f"{super().phase(epoch)}, choice {self.chooses(epoch)}"
+
+    def class_step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
+        """An iteration without the contrastive pass: the initial phase, or `scob.contrast=none`."""
+        clean = self.clean_features(batch)
+        losses = self.class_losses(self.logits(clean), clean, None, batch)
+        self.update(losses.total, losses.rows, batch, optimiser)
+        return detached(losses.named)
+
+    def class_losses(self, logits: Tensor, clean: Features, masks: Keep | None, batch: Batch) -> ClassLosses:
+        """L_class of the images (Eq. 12), the loss of their pairs, and the likelihood of the chosen labels."""
+        losses = super().class_losses(logits, clean, masks, batch)
+        s, share, observed = self.pairs, self.share(batch), self.observed(batch)
+        named = dict(losses.named)
+        chosen = l_chosen(log_chosen(logits, *self.nodes), observed, share) if self.chooses(batch.epoch) else None
+        if s.weight > 0:
+            partners = self.partners(batch)
+            pair_logits = self.logits(self.pair_features(clean, partners))
+            other = self.of_partners(observed, partners)
+            named["pairs"] = s.weight * self.pair_loss(pair_logits, losses.rows, observed, partners, batch)
+            if chosen is not None:
+                likelihood = log_chosen(pair_logits, *self.nodes)
+                both = (l_chosen(likelihood, observed, share) + l_chosen(likelihood, other, share)) / 2
+                chosen = chosen + s.weight * both
+        if chosen is not None:
+            named["choice"] = s.choice * chosen
+        return ClassLosses(torch.stack(list(named.values())).sum(), losses.rows, named)
+
+    def pair_loss(self, logits: Tensor, rows: Tensor, observed: Tensor, partners: Tensor, batch: Batch) -> Tensor:
+        """The prediction's half of Eq. 12 for pairs: `logits` (B, L) are theirs, the rest is that of their images."""
+        known = (observed == 1).to(logits.dtype)
+        estimates = torch.where(observed == 0, rows.detach().sigmoid(), known)
+        target = united_estimates(estimates, self.of_partners(estimates, partners))
+        labels = united_labels(observed, self.of_partners(observed, partners))
+        p = logits.sigmoid()
+        return (bce(p, target, batch.weight) + bce_observed(p, labels, batch.weight)) / 2
+
+    def pair_features(self, clean: Features, partners: Tensor) -> Features:
+        """Each image on the left, its partner on the right."""
+
+        def joined(stage: Tensor) -> Tensor:
+            stage = stage.detach()
+            if stage.shape[-1] == 1:
+                return (stage + self.of_partners(stage, partners)) / 2
+            return torch.cat((squeezed(stage, False), self.of_partners(squeezed(stage, True), partners)), dim=-1)
+
+        return joined(clean[0]), joined(clean[1])
+
+    def partners(self, batch: Batch) -> Tensor:
+        """The place (B,) of each image's partner, the one before it, among the images of all processes.
+
+        The first one's is the last one, so that every image is on each side once. Padding is nobody's partner.
+        """
+        processes = self.problem.processes
+        images = (processes.gather(batch.weight) > 0).sum().clamp(min=1)
+        places = torch.arange(len(batch.rows), device=batch.rows.device) * processes.count + processes.rank
+        return (places - 1) % images
+
+    def of_partners(self, values: Tensor, partners: Tensor) -> Tensor:
+        """What belongs to the partners (B, ...), of a value for each image."""
+        return self.problem.processes.gather(values).index_select(0, partners)
