@@ -52,7 +52,8 @@ class Job:
     @property
     def weight(self) -> float:
         """How long the job takes compared with others on the same data, before any has finished."""
-        contrast = "method=scob" in self.words and "scob.contrast=none" not in self.words
+        with_contrast = {"method=scob", "method=pairs"}
+        contrast = not with_contrast.isdisjoint(self.words) and "scob.contrast=none" not in self.words
         return CONTRAST_COSTS if contrast else 1.0
 
 
