@@ -16,7 +16,7 @@ from scob.methods.chosen_label import log_chosen, quadrature
 from scob.methods.pairs import squeezed, united_estimates, united_labels
 from support.runs import first_batch
 
-WITHOUT_CONTRAST = ("method=pairs", "scob.contrast=none", "model.dropout=0")
+WITHOUT_CONTRAST = ("method=pairs", "pairs.contrast=false", "model.dropout=0")
 
 
 def test_a_class_is_in_a_pair_if_it_is_in_one_of_its_images() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scob import methods
 from scob.errors import UserError
 from scob.inference.model import InferenceOptions, Scob
 from scob.recovery.suggest import SuggestionLimits, recover
@@ -220,3 +221,23 @@ def test_a_cpu_gets_a_narrow_head_without_dropout_and_fewer_epochs(small: Small)
     count = len(prepared(small.photos, small, estimate=False).data.drawn)
     assert chosen() == (128, 0.0, min(30, round(5 * (3000 / count) ** 0.5)))
     assert chosen("model.width=256", "model.dropout=0.2", "train.epochs=3") == (256, 0.2, 3)
+
+
+def test_the_method_is_the_best_one_known_unless_another_is_asked_for(small: Small) -> None:
+    def chosen(*words: str) -> tuple[str, str]:
+        config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config
+        return config.method, config.scob.contrast
+
+    assert chosen() == ("pairs", "ipt")
+    assert chosen("method=scob") == ("scob", "ipt")
+    assert chosen("preset=paper") == ("scob", "ipt")
+    assert chosen("scob.contrast=byol") == ("scob", "byol")  # pairs cannot have it
+
+
+def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: Small) -> None:
+    def chosen(*words: str) -> Any:
+        config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config
+        return methods.settings_of(config, "pairs").model_dump()
+
+    assert not chosen()["contrast"]
+    assert chosen("pairs.contrast=true", "pairs.epochs=2") == {"weight": 1, "choice": 3, "epochs": 2, "contrast": True}

@@ -13,8 +13,9 @@ There are far more pairs than images, and a network cannot learn all of them by 
 While an image has been seen fewer than `epochs` times, -log P(c chosen) / L (chosen_label.py) is added for images
 and pairs. A pair counts as the mean of its images' labels. ROLE begins slowly, because its estimates begin at
 random; with this term the network that the estimates then follow is a better one. Later it would teach the network by
-heart which label was chosen. Everything else is Algorithm 1 with the settings of Scob (`scob.*`); without the contrast
-(`scob.contrast=none`) it costs a third and loses a little. docs/oracles.md has the numbers.
+heart which label was chosen. Everything else is Algorithm 1 with the settings of Scob (`scob.*`); without its
+contrastive pass (`contrast=false`) an epoch costs a third and the result is a little worse. docs/oracles.md has the
+numbers.
 """
 
 from typing import Any, ClassVar
@@ -44,6 +45,7 @@ class PairsSettings(Section):
     weight: float = setting(1.0, "weight of the pairs of images; 0: none", None, ge=0)
     choice: float = setting(3.0, "weight of the likelihood of the chosen label", None, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
+    contrast: bool = setting(True, "with the contrastive pass of Scob (`scob.contrast`)", None)
 
 
 def squeezed(features: Tensor, right: bool) -> Tensor:
@@ -82,7 +84,8 @@ class Pairs(Bootstrap):
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
     ) -> None:
-        super().__init__(network, problem, source, config, config.scob)
+        kind = config.scob.contrast if settings.contrast else "none"
+        super().__init__(network, problem, source, config, config.scob.model_copy(update={"contrast": kind}))
         self.pairs: PairsSettings = settings
         self.nodes = quadrature(problem.device)
 
@@ -94,7 +97,7 @@ class Pairs(Bootstrap):
         return f"{super().phase(epoch)}, choice {self.chooses(epoch)}"
 
     def class_step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
-        """An iteration without the contrastive pass: the initial phase, or `scob.contrast=none`."""
+        """An iteration without the contrastive pass: in the initial phase, or in all of them."""
         clean = self.clean_features(batch)
         losses = self.class_losses(self.logits(clean), clean, None, batch)
         self.update(losses.total, losses.rows, batch, optimiser)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from scob import methods
 from scob.algorithm.ipt import fitting_capacity
 from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.data.find_images import images_below
@@ -20,6 +21,7 @@ from scob.data.readers.table_rows import SUFFIXES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
+from scob.methods.image_contrast import KINDS
 from scob.model.load_backbone import load_backbone
 from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
@@ -103,7 +105,7 @@ def prepare(
     }
     if init is not None and out is not None:
         given = merge(given, settings_of_model(Path(init), out))
-    first = resolve(merge(given, asked), "on the command line")
+    first = resolve(merge(given, asked), "on the command line", methods.section_names())
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
     if val is not None:
         check_validation_classes(val, source, listed_images(first).labels.classes, reading_options(first))
@@ -112,9 +114,9 @@ def prepare(
     except SplitError as error:
         raise UserError(f"--val {error}") if val is not None and str(val) in str(error) else error from None
     check_classes(images, source)
-    settled = merge(given, asked)["model"]
+    settled = merge(given, asked)
     fitted = settings_from_data(images, first, torch_device, body.channels, settled)
-    config = resolve(with_preset(fitted, merge(given, asked)), "on the command line")
+    config = resolve(with_preset(fitted, settled), "on the command line", methods.section_names())
     k_reason = "as you asked"
     if not config.labels.k:
         reported = images.evaluate.labels if images.evaluate is not None else None
@@ -184,11 +186,13 @@ def check_validation_classes(
 def settings_from_data(
     images: ReadImages, config: Config, device: torch.device, channels: tuple[int, int], settled: dict[str, Any]
 ) -> dict[str, Any]:
-    """Input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
+    """Method, input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
 
-    `settled` names the model settings that are fixed already. Pre-norm is used, which was best on
+    `settled` has the settings that are fixed already. The method is the best one that we know of (docs/oracles.md); a
+    CPU does without its contrastive pass, which computes new views in every epoch. Pre-norm is used, which was best on
     photographs and drawings (docs/results.md). A narrow head needs a higher learning rate, and tolerates it.
     """
+    fixed = settled["model"]
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
@@ -196,10 +200,14 @@ def settings_from_data(
     # A CPU takes 128 at most, no dropout (attention with it is three times as slow), fewer epochs: docs/backbones.md.
     slow = device.type == "cpu"
     most = min(128 if slow else 512, max(64, min(channels[1], 5 * channels[0] // 2)))
-    width = config.model.width if "width" in settled else next(w for w in (512, 256, 128, 64) if w <= most)
-    norm = config.model.norm if "norm" in settled else "pre"
-    dropout = config.model.dropout if "dropout" in settled or not slow else 0.0
+    width = config.model.width if "width" in fixed else next(w for w in (512, 256, 128, 64) if w <= most)
+    norm = config.model.norm if "norm" in fixed else "pre"
+    dropout = config.model.dropout if "dropout" in fixed or not slow else 0.0
+    # A preset is the paper's method; contrast between whole images is a variant of Scob alone.
+    scob_itself = config.preset != "default" or config.scob.contrast in KINDS
     return {
+        "method": "scob" if scob_itself else "pairs",
+        "pairs": {"contrast": not slow},
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         "scob": {"capacity": fitting_capacity(classes, config.model.projection)},
