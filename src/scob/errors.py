@@ -4,9 +4,25 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
+LONGEST, END = 1_000, 395  # characters of a message, and how many of them are its end if it is shortened
+
 
 class UserError(Exception):
-    """A problem the user can fix. The CLI prints its message as one sentence and exits with code 2."""
+    """A problem the user can fix. The CLI prints its message as one sentence and exits with code 2.
+
+    Messages quote what files contain, which has no limit: one that is too long is shortened.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
+
+
+def shortened(message: str) -> str:
+    """The message without its middle if it is too long: its start says where, its end what to do."""
+    if len(message) <= LONGEST:
+        return message
+    gap = " ... "
+    return message[: LONGEST - END - len(gap)] + gap + message[-END:]
 
 
 def nearest(key: str, among: Iterable[str]) -> str:

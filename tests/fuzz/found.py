@@ -8,6 +8,7 @@ from fuzz.folder_targets import backbone_folder
 from fuzz.parsers import seeds_of
 
 DEEP = "[" * 5000
+LONG = b"x" * 5000
 
 
 def packed(text: str) -> bytes:
@@ -30,9 +31,15 @@ def backbone(**values: object) -> bytes:
     return json.dumps({**json.loads(backbone_folder()[1]), **values}).encode()
 
 
+def coco(file_name: bytes, identity: bytes = b"1", category: bytes = b"c") -> bytes:
+    """An instances file with one image and one category, as they stand in its JSON."""
+    images = b'[{"id": %b, "file_name": "%b"}]' % (identity, file_name)
+    return b'\0{"images": %b, "categories": [{"id": 1, "name": "%b"}], "annotations": []}' % (images, category)
+
+
 FOUND = [
     ("cub_lists", b"9" * 5000 + b" a.jpg\n\x001 1\n\x001 has_bill::dagger\n\x001 1 1 3 2.5\n"),
-    ("cub_lists", "² a.jpg\n\x001 1\n\x001 has_bill::dagger\n\x001 1 1 3 2.5\n".encode()),
+    ("cub_lists", "\0² a.jpg\n\x001 1\n\x001 has_bill::dagger\n\x001 1 1 3 2.5\n".encode()),
     ("voc_annotation", b"\x02<?xml version='1.0' encoding='tf-16'?><annotation/>"),
     ("settings", b"a: &a [1]\nb: *a\n"),
     ("settings", b"train: {seed: 1}\n\0train.seed=2000-99-99"),
@@ -47,12 +54,9 @@ FOUND = [
     ("onnx_metadata", b'["a"]\0[1]\0{"size": 1e400}'),
     ("onnx_metadata", b'["a"]\0[1]\0{"size": 1000000000}'),
     ("onnx_metadata", b"[" * 50_000 + b"\0[1]\0{}"),
-    ("coco_instances", b'\0{"images": [{"id": 1e400, "file_name": "a.jpg"}], "categories": [{"id": 1, "name": "c"}]}'),
-    (
-        "coco_instances",
-        b'\4{"images": [{"id": 1, "file_name": "\\ud800.jpg"}], "categories": [{"id": 1, "name": "c"}]}',
-    ),
-    ("coco_instances", b'\0{"images": [], "categories": [{"id": 1, "name": "\\ud800"}]}'),
+    ("coco_instances", coco(b"a.jpg", identity=b"1e400")),
+    ("coco_instances", b"\4" + coco(b"\\ud800.jpg")[1:]),
+    ("coco_instances", coco(b"a.jpg", category=b"\\ud800")),
     (
         "coco_instances",
         b'\0{"images": [{"id": 1, "file_name": "a.jpg", "height": 4, "width": 4}], "categories": '
@@ -72,6 +76,12 @@ FOUND = [
     ),
     ("label_table", b'\1{"image": "\\ud800.jpg", "labels": ["cat"]}'),
     ("label_table", b'\1{"image": "a.jpg", "labels": ["\\ud800"]}'),
+    ("label_table", b'\0""'),
+    ("label_table", b"\0,"),
+    ("label_table", LONG.join((b'\1{"image": "a.jpg", "labels": [["', b'"]]}'))),
+    ("label_table", LONG.join((b"\0image,label,state\na.jpg,", b",maybe\n"))),
+    ("coco_instances", coco(LONG)),
+    ("suggestions", LONG.join((b'{"image": "a", "class": "cat", "score": {"size": ["', b'"]}}\n'))),
     (
         "archive",
         packed(

@@ -68,6 +68,11 @@ def test_a_file_that_is_not_a_table(tmp_path: Path) -> None:
     refused(table(tmp_path, "image,label\na.png,x\n", "labels.txt"), r"is not a table; its name must end in \.csv")
 
 
+def test_a_table_of_blank_cells(tmp_path: Path) -> None:
+    for text in (",", '""', ";\n;\n", '"\n"'):
+        refused(table(tmp_path, text), r"labels\.csv has only blank cells; its first line must name the columns")
+
+
 def test_unknown_column(tmp_path: Path) -> None:
     refused(table(tmp_path, "image,label,stat\na.png,x,1\n"), r"labels\.csv: unknown column 'stat'.*mean 'state'")
     refused(table(tmp_path, "image,x,notes\na.png,1,nice\n"), r"row 2, 'notes': 'nice' is not a state")

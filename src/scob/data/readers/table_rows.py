@@ -101,6 +101,8 @@ def parse_table(path: Path, shown: str, fixed: tuple[str, ...] | None = None, se
         delimiter = next((d for d in ";\t" if d in head), ",")
     rows = [(number, [c.strip() for c in cells]) for number, cells in csv_rows(text, shown, delimiter)]
     filled = [(number, cells) for number, cells in rows if any(cells)]
+    if not filled:
+        raise UserError(f"{path} has only blank cells; its first line must name the columns, as in image,label")
     return _cell_table(filled[0][1], filled[1:], shown, fixed, asked)
 
 
