@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.numpy import save
 from safetensors.torch import save as save_tensors
 
-from fuzz.folder_targets import backbone_folder
+from fuzz.folder_targets import CHECKPOINTED, backbone_folder, checkpointed_run
 from fuzz.targets import model_folder, picture
 
 
@@ -63,14 +63,21 @@ def binary_seeds(name: str) -> list[bytes]:
     if name == "run_settings":
         from scob.config import dump, load_config
 
-        return [dump(load_config(None, ["data.source=scenes"], ["role", "an"])).encode()]
+        config = load_config(None, ["data.source=scenes"], ["role", "an"])
+        return [
+            dump(config).encode(),
+            b"method: role\ndata: {source: scenes}\nlabels: {}\nmodel: {}\ntrain: {epochs: 3}\n",
+        ]
     if name == "checkpoint_contents":
-        from scob.config import dump, load_config
+        from scob.config import dump
 
-        settings = dump(load_config(None, ["data.source=scenes"], ["role", "an"]))
-        origin = {"settings": settings, "labels": "0", "frozen": "0"}
+        config, labels = checkpointed_run()
         progress = {"epoch": 0, "step": 1, "log": 3, "best": 0.5, "best_epoch": 0, "count": 2, "best_digest": None}
-        return [f"{json.dumps(progress)}\0{json.dumps(origin)}".encode()]
+        origins = [
+            {"settings": settings, "labels": labels.fingerprint, "frozen": "0"}
+            for settings in (dump(config), json.dumps(CHECKPOINTED))
+        ]
+        return [f"{json.dumps(progress)}\0{json.dumps(origin)}".encode() for origin in origins]
     assert name == "weights_file"
     weights, content = resnet_weights(), io.BytesIO()
     torch.save({"state_dict": {f"module.{k}": v for k, v in weights.items()}}, content)

@@ -10,6 +10,10 @@ import torch
 from safetensors.torch import save as save_tensors
 
 from fuzz.targets import Target, model_folder, scratch
+from scob.config import Config
+from scob.labels import Labels
+
+CHECKPOINTED = {"method": "role", "data": {"source": "scenes"}}
 
 
 def archive(data: bytes) -> None:
@@ -181,8 +185,6 @@ def model_weights(data: bytes) -> None:
 
 def checkpoint_contents(data: bytes) -> None:
     """What a checkpoint says of its progress and its run, two texts separated by NUL, correctly sealed."""
-    from scob.config import load_config
-    from scob.labels import Labels
     from scob.training.checkpoint import FORMAT, digest, latest_checkpoint, seal
     from scob.training.resume import judge_of
 
@@ -192,8 +194,15 @@ def checkpoint_contents(data: bytes) -> None:
     metadata = {"format": FORMAT, "digest": digest(tensors), "progress": progress, "origin": origin or "null"}
     metadata["seal"] = seal(metadata["digest"], progress, metadata["origin"])
     (folder / "step-000000001.safetensors").write_bytes(save_tensors(tensors, metadata=metadata))
-    config = load_config(None, ["data.source=scenes"], ["role", "an"])
-    latest_checkpoint(folder, judge_of(config, Labels(("cat",), ("a",), np.ones((1, 1), np.int8))))
+    latest_checkpoint(folder, judge_of(*checkpointed_run()))
+
+
+@cache
+def checkpointed_run() -> tuple[Config, Labels]:
+    """The settings and labels of the run that the checkpoint is of."""
+    from scob.training.run_folder import stored_config
+
+    return stored_config(CHECKPOINTED, "the run"), Labels(("cat",), ("a",), np.ones((1, 1), np.int8))
 
 
 def packed_manifest(data: bytes) -> None:

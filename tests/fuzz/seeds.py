@@ -2,11 +2,12 @@
 
 import base64
 import json
+from functools import cache
 
 import numpy as np
 from PIL import Image
 
-from fuzz.targets import model_folder, onnx_bytes, picture, scratch
+from fuzz.targets import model_folder, onnx_bytes, picture, replaced, scratch
 
 
 def seeds(name: str) -> list[bytes]:
@@ -28,9 +29,9 @@ def seeds(name: str) -> list[bytes]:
     found: dict[str, list[bytes]] = {
         "label_table": [
             b"\0image,label,state,split\na.jpg,cat,1,train\nb.jpg,dog,absent,val\n",
-            b"\4image,cat,dog\na.jpg,1,-1\nb.jpg,0,\n",
+            b"\6image,cat,dog\na.jpg,1,-1\nb.jpg,0,\n",
             b'\1{"image": "a.jpg", "labels": ["cat"], "absent": ["dog"], "split": "train"}\n',
-            b'\5{"image": "b.jpg", "labels": {"cat": -1}, "label": "dog", "state": 1}\n',
+            b'\4{"image": "b.jpg", "labels": {"cat": -1}, "label": "dog", "state": 1}\n',
             b"\2image\tlabel\na.jpg\tcat\n",
         ],
         "voc_annotation": [
@@ -48,7 +49,8 @@ def seeds(name: str) -> list[bytes]:
         ],
         "model_card": [_card()],
         "model_load": [
-            b"\0" + b'["cat", "dog"]', b"\1" + b"16", b"\22" + b"8", b"\46" + b"[4, 8]", b"\50" + b'"bottleneck"',
+            _replacing(b'["cat", "dog"]', "classes"), _replacing(b"16", "size"), _replacing(b"8", "model", "width"),
+            _replacing(b"[4, 8]", "backbone", "hidden_sizes"), _replacing(b'"bottleneck"', "backbone", "layer_type"),
         ],
         "onnx_metadata": [b'["a", "b"]\0[0.5, 0.5]\0{"size": 16}', b'["a"]\0[1]\0{"size": 448, "mean": [0, 0, 0]}'],
         "onnx_file": [_onnx()],
@@ -62,6 +64,18 @@ def seeds(name: str) -> list[bytes]:
 
 def _card() -> bytes:
     return model_folder()[1]
+
+
+@cache
+def _replacing(value: bytes, *keys: str) -> bytes:
+    """An input of `model_load` that puts a value at `keys` of the config.json: the number of that place comes first."""
+    for place in range(256):
+        node = json.loads(replaced(json.loads(_card()), bytes([place]) + b'"here"'))
+        for key in keys:
+            node = node[key] if isinstance(node, dict) else None
+        if node == "here":
+            return bytes([place]) + value
+    raise AssertionError(f"config.json has no {keys}")
 
 
 def _onnx() -> bytes:
