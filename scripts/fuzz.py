@@ -2,8 +2,8 @@
 
 The parsers (tests/fuzz/parsers.py) take turns in one process. Each gets mutations of valid inputs; an input with an
 outcome that is new (another sentence) is kept and mutated further. A finding is any exception except `UserError`, a
-crash, more than 20 CPU seconds or more than 4 GB. It is kept under --out, and the numbers are added to those of earlier
-runs. `--docs` writes them into docs/reliability.md.
+sentence of more than 1,000 characters, a crash, more than 20 CPU seconds or more than 4 GB. It is kept under --out, and
+the numbers are added to those of earlier runs. `--docs` writes them into docs/reliability.md.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from measured_tables import put_table
 
 from fuzz.mutations import mutated
 from fuzz.parsers import PARSERS, seeds_of
+from fuzz.scratch import scratch_home
 from fuzz.targets import survives
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,6 +101,7 @@ def place_of(error: BaseException) -> str:
 def take_turns(names: list[str], seconds: float, out: Path, seed: int) -> None:
     """Let the parsers take turns; a child process does the work, and one that dies is a finding and is replaced."""
     end, current = time.monotonic() + seconds, out / f"current-{os.getpid()}"
+    scratch_home()  # of this process, not of a child: a child that dies would leave it behind
     while time.monotonic() < end:
         child = os.fork()
         if child == 0:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from safetensors.torch import save as save_tensors
 
-from fuzz.targets import Target, model_folder, scratch
+from fuzz.scratch import scratch
+from fuzz.targets import Target, model_folder
 from scob.config import Config
 from scob.labels import Labels
 

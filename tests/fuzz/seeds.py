@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from fuzz.targets import model_folder, onnx_bytes, picture, replaced, scratch
+from fuzz.scratch import scratch
+from fuzz.targets import model_folder, onnx_bytes, picture, replaced
 
 
 def seeds(name: str) -> list[bytes]:

@@ -3,10 +3,7 @@
 A target may return or raise `UserError`. Anything else (another exception, a hang, memory without end) is a finding.
 """
 
-import atexit
 import json
-import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,18 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from fuzz.scratch import scratch
 from scob.errors import UserError
 
 Target = Callable[[bytes], None]
-
-
-@cache
-def scratch(name: str) -> Path:
-    """A folder for one target, in memory if the system has such a folder."""
-    shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix=f"scob-fuzz-{name}-", dir=shared if shared.is_dir() else None))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 @cache
