@@ -24,11 +24,12 @@ def main() -> None:
     import torch  # noqa: F401 (before the instrumentation: only the parsers are followed)
 
     with atheris.instrument_imports(include=PARSERS):
-        pass
+        from fuzz.parsers import PARSERS as TARGETS
+        from fuzz.parsers import seeds_of
+        from fuzz.targets import survives
 
-    from fuzz.parsers import PARSERS as TARGETS
-    from fuzz.parsers import seeds_of
-    from fuzz.targets import survives
+        for seed in seeds_of(name):  # a target imports its parser when it is called
+            survives(TARGETS[name], seed)
 
     corpus = findings / "corpus" / name  # a later round continues from here
     corpus.mkdir(parents=True, exist_ok=True)
