@@ -112,7 +112,9 @@ class StopAfter(Training):
             self.stop.number = 15
 
 
-@pytest.mark.parametrize("name", ["em-apl", "curriculum", "ll-cp", "sarb", "role-li", "cap", "ignore", "mime", "aevlp"])
+@pytest.mark.parametrize(
+    "name", ["em-apl", "curriculum", "ll-cp", "sarb", "role-li", "cap", "ignore", "mime", "aevlp", "pairs"]
+)
 def test_what_a_method_remembers_survives_a_resume(
     run_small: Callable[..., Path],
     configure: Callable[..., Any],
