@@ -1,21 +1,27 @@
 """Scob that also learns from pairs of images and, at first, from the likelihood of the chosen label: a method of ours.
 
-Each image stands beside the one before it in the batch. Their feature maps, squeezed to half the width, form one map of
-the usual size that shows what both images show. So the labels of a pair are known from those of its images:
+Each image stands beside the one before it in the batch: their feature maps, squeezed to half the width, form one map of
+the usual size, which shows what both images show. A class is present in a pair if it is present in one of its images.
+So an observed positive of either image is one of the pair, a class observed to be absent from both is absent, and the
+estimates y_1 and y_2 of the images give that of the pair:
 
-- a class is present if it is present in one of them. Where this is estimated, y = 1 - (1 - y_1)(1 - y_2);
-- an observed positive of either image is one of the pair; a class observed to be absent from both is absent.
+    y = 1 - (1 - y_1)(1 - y_2).
 
-The pair has the prediction's half of Eq. 12 without the distribution constraint: L_BCE to y, plus L_BCE+, over two.
-There are far more pairs than images, and a network cannot learn all of them by heart: what it would learn of an image
-(this one was called a dog, so it shows no person) does not hold for the pairs that the image is part of.
+A pair's loss is the prediction's half of Eq. 12 without the distribution constraint: (L_BCE to y plus L_BCE+) / 2.
+There are far more pairs than images, so the network cannot learn all of them by heart: what it would learn about one
+image (this one was called a dog, so it shows no person) does not hold for the pairs that the image is part of.
 
-While an image has been seen fewer than `epochs` times, -log P(c chosen) / L (chosen_label.py) is added for images
-and pairs. A pair counts as the mean of its images' labels. ROLE begins slowly, because its estimates begin at
-random; with this term the network that the estimates then follow is a better one. Later it would teach the network by
-heart which label was chosen. Everything else is Algorithm 1 with the settings of Scob (`scob.*`); without its
-contrastive pass (`contrast=false`) an epoch costs a third and the result is a little worse. docs/oracles.md has the
-numbers.
+While an image has been seen fewer than `epochs` times, the likelihood of its label is added, for images and pairs (for
+a pair, the mean over both labels): if class c is shown with probability p_c and one of the classes shown was chosen,
+
+    P(c chosen) = p_c · E[1 / (1 + N)] = p_c · ∫ over t from 0 to 1 of ∏ over j ≠ c of (1 - p_j + p_j t),
+
+where N counts the other classes shown, and the term is -log P(c chosen) / L (chosen_label.py). ROLE begins slowly,
+because its estimates begin at random; with this term, the network that the estimates then follow is a better one.
+Later it would teach the network by heart which label was chosen.
+
+Everything else is Algorithm 1 with the settings of Scob (`scob.*`). Without its contrastive pass (`contrast=false`) an
+epoch costs a third, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the numbers.
 """
 
 from typing import Any, ClassVar
