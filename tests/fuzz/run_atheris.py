@@ -5,6 +5,7 @@ is kept in `--findings FOLDER`, named after the exception and the line of Scob t
 """
 
 import hashlib
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.scratch import scratch_home
 
 PARSERS = ["scob", "csv", "json", "yaml", "xml", "pycocotools", "pydantic"]
 
@@ -21,6 +24,9 @@ def main() -> None:
     findings = Path("findings")
     if options and options[0] == "--findings":
         findings, options = Path(options[1]), options[2:]
+    scratch_home()
+    if child := os.fork():  # libFuzzer ends its process at once: this one removes the scratch folder
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     import torch  # noqa: F401 (before the instrumentation: only the parsers are followed)
 
     with atheris.instrument_imports(include=PARSERS):
