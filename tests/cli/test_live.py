@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from scob.cli.live import Left, Live
+from scob.cli.live import Left, Live, bars
 from scob.training import events
 
 
@@ -60,3 +60,18 @@ def test_every_other_part_has_a_bar_with_its_name() -> None:
         assert [task.description for task in live.bar.tasks] == ["Scob", "evaluating"]
         live(events.EpochMeasured(0, 4, {}, 2.0))
         assert [task.description for task in live.bar.tasks] == ["Scob"]
+
+
+def test_two_runs_share_a_display_and_each_takes_its_own_bars_away() -> None:
+    with bars() as display:
+        first, second = Live("Scob", display), Live("ROLE", display)
+        assert [task.description for task in display.tasks] == ["Scob: starting", "ROLE: starting"]
+        for live in (first, second):
+            live(events.Started(0, 8))
+        first(events.Working("evaluating", 4, 16))
+        second(events.StepTaken(3, 8))
+        first(events.Working("evaluating", 8, 16))
+        assert [task.description for task in display.tasks] == ["Scob", "ROLE", "Scob: evaluating"]
+        assert [task.completed for task in display.tasks] == [0, 3, 8]
+        first(events.RunEnds())
+        assert [task.description for task in display.tasks] == ["ROLE"]

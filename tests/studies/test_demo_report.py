@@ -3,15 +3,24 @@
 import numpy as np
 import pytest
 
-from scob.config import resolve
-from scob.studies.demo_report import epoch_choice, overlay, scene, spread
-from scob.studies.demo_results import Picture
+from scob.config import Config, resolve
+from scob.studies.demo_report import epoch_choice, gap_closed, overlay, scene, spread
+from scob.studies.demo_results import Demo, Picture
 
 
 def test_spread() -> None:
     assert spread([80.0]) == "80.0"
     assert spread([80.0, 82.0]) == "81.0 ± 1.4"
     assert spread([float("nan")]) == "–"
+
+
+def test_how_much_of_the_gap_is_closed() -> None:
+    results = Demo(
+        Config(), {m: {"mAP": v} for m, v in {"role": [60, 62], "pairs": [64, 65], "full": [70, 72]}.items()}
+    )
+    assert gap_closed(results, "pairs") == pytest.approx(35)
+    results.values["full"]["mAP"] = [61, 61]
+    assert np.isnan(gap_closed(results, "pairs"))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scob.cli.console import best_cells, counted, duration, err, escape, out, table
+from scob.cli.console import best_cells, counted, duration, err, escape, note, out, table
 
 if TYPE_CHECKING:
     from scob.studies.demo_results import Demo
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        "demo", help="Train Scob and four other methods on drawn scenes and write a report (Python: scob.demo)."
+        "demo", help="Train Scob and five other methods on drawn scenes and write a report (Python: scob.demo)."
     )(demo)
 
 
@@ -33,27 +33,25 @@ def demo(
     """One table, `results.json` and a self-contained `report.html`."""
     import time
 
-    from scob.cli.live import Live
+    from scob.cli.live import Live, bars
     from scob.studies.demo import demo as run
     from scob.studies.demo_results import METHODS
+    from scob.training.stopping import Interrupted
 
     folder = _free_folder(out_folder)
     began = time.monotonic()
     err.print("Drawing the scenes. Each method then learns from one label per image.", style="dim")
-    current: list[Live] = []
+    display = bars()
 
     def report_of(method: str, seed: int, config: Any) -> Live:
-        for live in current:
-            live.stop()
-        title = METHODS[method] if seeds == 1 else f"{METHODS[method]}, seed {seed}"
-        current[:] = [Live(title).__enter__()]
-        return current[0]
+        return Live(METHODS[method] if seeds == 1 else f"{METHODS[method]}, seed {seed}", display)
 
     try:
-        results = run(folder, seeds, settings or [], report_of)
-    finally:
-        for live in current:
-            live.stop()
+        with display:
+            results = run(folder, seeds, settings or [], report_of)
+    except (Interrupted, KeyboardInterrupt) as stop:
+        note(f"Stopped. The rows that have ended are kept in {folder / 'runs'}.")
+        raise typer.Exit(stop.code if isinstance(stop, Interrupted) else 130) from None
     show(results, seeds)
     out.print(
         f"Took {duration(time.monotonic() - began)}. Report: {escape(str(folder / 'report.html'))}", highlight=False

@@ -24,29 +24,38 @@ class Left(ProgressColumn):
         return Text(text, style="cyan", no_wrap=True)
 
 
-class Live:
-    """A listener that draws a run's events on stderr."""
+def bars() -> Progress:
+    """An empty display on stderr, for the bars of one run or of several at once; only a terminal shows it."""
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=24),  # not to the edge: the ^C that a terminal echoes must not begin a new line
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        Left(),
+        TextColumn("{task.fields[facts]}"),
+        console=err,
+        transient=True,
+        redirect_stdout=False,
+        disable=not (launch().first and err.is_terminal),
+    )
 
-    def __init__(self, title: str) -> None:
+
+class Live:
+    """A listener that draws a run's events on stderr, among those of other runs if it is given their display."""
+
+    def __init__(self, title: str, display: Progress | None = None) -> None:
         self.title = title
         self.first = launch().first
-        self.bar = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),  # not to the edge: the ^C that a terminal echoes must not begin a new line
-            TextColumn("{task.fields[count]}"),
-            TimeElapsedColumn(),
-            Left(),
-            TextColumn("{task.fields[facts]}"),
-            console=err,
-            transient=True,
-            redirect_stdout=False,
-            disable=not (self.first and err.is_terminal),
-        )
+        self.shared = display is not None
+        self.bar = display or bars()
         self.task: TaskID | None = None
         self.part: TaskID | None = None
+        self.part_name = ""
         self.part_began = 0.0
         self.left = TimeLeft()
         self.expected: float | None = None  # when the run was expected to end, by time.monotonic()
+        if self.shared:
+            self._show_part("starting")
 
     def __enter__(self) -> Self:
         self._show_part("starting")
@@ -106,6 +115,11 @@ class Live:
                 self.left.evaluated()
                 self._hide_part()
                 self.epoch(event)
+            case events.RunEnds():
+                self._hide_part()
+                if self.task is not None:
+                    self.bar.remove_task(self.task)
+                    self.task = None
 
     def epoch(self, event: events.EpochMeasured) -> None:
         """Show what was measured after an epoch."""
@@ -113,9 +127,11 @@ class Live:
 
     def _show_part(self, what: str, done: int = 0, total: int = 0, unit: str = "") -> None:
         """A bar for a part of the work other than training; without a total it only shows that something happens."""
-        if self.part is None or self.bar.tasks[-1].description != escape(what):
+        name = f"{self.title}: {what}" if self.shared else what
+        if self.part is None or self.part_name != name:
             self._hide_part()
-            self.part = self.bar.add_task(escape(what), total=total or None, count="", facts="", end=None)
+            self.part_name = name
+            self.part = self.bar.add_task(escape(name), total=total or None, count="", facts="", end=None)
             self.part_began = time.monotonic()
         if total:
             pace = (time.monotonic() - self.part_began) / done if done else None

@@ -62,7 +62,7 @@ class DecodePool:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, str(path), shape), daemon=True)
-                with _no_main_module(), _signals_held():
+                with no_main_module(), signals_held():
                     process.start()
                 theirs.close()
                 self._processes.append(process)
@@ -167,7 +167,7 @@ class DecodePool:
 
 
 @contextlib.contextmanager
-def _no_main_module() -> Iterator[None]:
+def no_main_module() -> Iterator[None]:
     """Keep a worker from running the caller's script, which it does not need."""
     main = sys.modules["__main__"]
     file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
@@ -183,7 +183,7 @@ def _no_main_module() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
+def signals_held() -> Iterator[None]:
     """Hold Ctrl+C and SIGTERM back: a process started meanwhile hears neither, even before it runs a line of ours."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

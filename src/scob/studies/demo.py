@@ -6,7 +6,7 @@ ROLE is also run with Scob's network, which separates the network's gain from th
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +20,23 @@ from scob.files import write_atomically
 from scob.inference.class_maps import EXPLAINED, ClassMaps, class_maps
 from scob.inference.competition import places_of
 from scob.labels import PRESENT, UNKNOWN, Labels
+from scob.launch import launch
 from scob.model.backbone import Features
 from scob.model.features import autocast
-from scob.parallel import start
+from scob.parallel import choose_device, start
 from scob.presets import packaged_config
 from scob.studies.demo_report import page
-from scob.studies.demo_results import COLUMNS, METHODS, Demo, Picture
+from scob.studies.demo_results import COLUMNS, LONGEST_FIRST, METHODS, Demo, Picture, Row
+from scob.studies.side_by_side import side_by_side
 from scob.training.build import Experiment
-from scob.training.events import Listener, silent
+from scob.training.events import Listener, RunEnds, silent
 from scob.training.inputs import open_inputs
 from scob.training.metrics import recovery_metrics
 from scob.training.run_data import load_data
 from scob.training.train import SharedParts, train
 
 GALLERY = 12
+Task = tuple[str, int]  # a row: method and seed
 
 
 def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
@@ -49,55 +52,88 @@ def demo(
     seeds: int = 1,
     overrides: Iterable[str] = (),
     listener_of: Callable[[str, int, Config], Listener] | None = None,
+    at_once: int | None = None,
 ) -> Demo:
     """Train all rows on each seed's observed labels; write results.json and report.html under `out`.
 
-    `listener_of` gives a listener for each run, by method, seed and settings.
+    `listener_of` gives a listener for each run, by method, seed and settings. `at_once` is how many rows are trained
+    at the same time, each in a process with one thread; 1 trains them here, one after the other (`rows_at_once`).
     """
     words = list(overrides)
     results = Demo(demo_config(0, words))
-    processes = start(results.config.train.device)
+    at_once = rows_at_once(results.config.train.device) if at_once is None else at_once
+
+    def listen_to(task: Task) -> Listener:
+        return listener_of(*task, demo_config(task[1], words)) if listener_of is not None else silent
+
+    train_row = TrainRow(words, out)
+    if at_once > 1:
+        tasks = [(method, seed) for seed in range(seeds) for method in LONGEST_FIRST]
+        rows = side_by_side(train_row, tasks, at_once, listen_to)
+    else:
+        tasks = [(method, seed) for seed in range(seeds) for method in METHODS]
+        rows = {task: train_row(task, listen_to(task)) for task in tasks}
     for seed in range(seeds):
-        config = demo_config(seed, words)
-        data = load_data(config)
-        shared = SharedParts(data, processes, open_inputs(config, data, processes))
         for method in METHODS:
-            listen = listener_of(method, seed, config) if listener_of is not None else silent
-            run_method(results, method, seed, shared, out, listen)
+            results.add(method, rows[method, seed])
     write_atomically(out / "results.json", json.dumps(results.to_json(), indent=1))
     write_atomically(out / "report.html", page(results))
     return results
 
 
-def run_method(results: Demo, method: str, seed: int, shared: SharedParts, out: Path, listen: Listener) -> None:
-    """One row of one seed."""
+def rows_at_once(device: str) -> int:
+    """As many as torch would use threads on a CPU, where small tensors gain little from a second one; else 1."""
+    alone = launch().count == 1 and choose_device(device).type == "cpu"
+    return min(torch.get_num_threads(), len(METHODS)) if alone else 1
+
+
+@dataclass
+class TrainRow:
+    """Trains rows of the demo in one process, which prepares each seed's images and features once."""
+
+    words: list[str]
+    out: Path
+    prepared: tuple[int, SharedParts] | None = None
+
+    def __call__(self, task: Task, listen: Listener) -> Row:
+        method, seed = task
+        config = demo_config(seed, self.words)
+        if self.prepared is None or self.prepared[0] != seed:
+            self.prepared = None  # only one seed's features are kept
+            processes, data = start(config.train.device), load_data(config)
+            heard = listen if processes.first else silent
+            self.prepared = seed, SharedParts(data, processes, open_inputs(config, data, processes, listen=heard))
+        row = run_method(config, method, self.prepared[1], self.out / "runs" / f"{method}-{seed}", listen)
+        listen(RunEnds())
+        return row
+
+
+def run_method(config: Config, method: str, shared: SharedParts, folder: Path, listen: Listener) -> Row:
+    """One row of one seed, with the demo's settings for that seed."""
     data = shared.data
     assert data is not None
     head = "cnn" if method in ("an", "role") else "smt"
     words = {"model": {"head": head}, "method": method.removesuffix("-smt")}
-    seeded = merge(results.config.model_dump(), {"labels": {"seed": seed}, "train": {"seed": seed}})
-    config = resolve(merge(seeded, words), "the demo", methods.section_names())
+    config = resolve(merge(config.model_dump(), words), "the demo", methods.section_names())
     observed = data.observed
     if method == "full":  # the same images with all of their labels
         shared = replace(shared, data=replace(data, observed=data.train.labels))
-    run = train(config, out / "runs" / f"{method}-{seed}", listen=listen, shared=shared)
+    run = train(config, folder, listen=listen, shared=shared)
     assert run.experiment is not None
     scores = run.scores("train")
     recovered = recovery_metrics(scores, observed.values, data.train.labels.values)
     evaluation = run.summary["evaluation"]
     at = evaluation["at_threshold"]
-    row = (
+    measured = (
         evaluation["mAP"], at["OF1"], at["CF1"],
         recovered.average_precision, recovered.precision, recovered.recall,
     )  # fmt: skip
-    for column, value in zip(COLUMNS, row, strict=True):
-        results.values.setdefault(method, {}).setdefault(column, []).append(float(value))
-    if seed == 0:
-        results.curves[method] = run.curve
-        results.per_class[method] = evaluation["per_class"]
-        if method == "scob":
-            results.pictures = gallery(run.experiment, observed, scores.numpy())
-            results.pointing = pointing_game(run.experiment, observed)
+    values = {column: float(value) for column, value in zip(COLUMNS, measured, strict=True)}
+    row = Row(values, run.curve, evaluation["per_class"])
+    if method == "scob" and config.train.seed == 0:
+        row.pictures = gallery(run.experiment, observed, scores.numpy())
+        row.pointing = pointing_game(run.experiment, observed)
+    return row
 
 
 @torch.no_grad()

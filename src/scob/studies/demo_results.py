@@ -13,8 +13,11 @@ METHODS = {
     "role": "ROLE",
     "role-smt": "ROLE + SMT",
     "scob": "Scob",
+    "pairs": "Scob + pairs",
     "full": "Full labels",
 }
+OURS = ("scob", "pairs")
+LONGEST_FIRST = ("pairs", "scob", "full", "role-smt", "role", "an")
 COLUMNS = ("mAP", "OF1", "CF1", "recovered AP", "recovered precision", "recovered recall")
 
 
@@ -29,6 +32,17 @@ class Picture:
 
 
 @dataclass
+class Row:
+    """What was measured on one method with one seed: a value for each column, and what the page shows of it."""
+
+    values: dict[str, float]
+    curve: list[dict[str, Any]]
+    per_class: dict[str, float | None]
+    pictures: list[Picture] = field(default_factory=list)
+    pointing: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
 class Demo:
     """What the demo measured: a value for each method, column and seed; curves; pictures."""
 
@@ -38,6 +52,15 @@ class Demo:
     per_class: dict[str, dict[str, float | None]] = field(default_factory=dict)
     pictures: list[Picture] = field(default_factory=list)
     pointing: dict[str, float] = field(default_factory=dict)
+
+    def add(self, method: str, row: Row) -> None:
+        """Add the row of a method's next seed; all but the values are those of its first."""
+        for column, value in row.values.items():
+            self.values.setdefault(method, {}).setdefault(column, []).append(value)
+        self.curves.setdefault(method, row.curve)
+        self.per_class.setdefault(method, row.per_class)
+        self.pictures = self.pictures or row.pictures
+        self.pointing = self.pointing or row.pointing
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -118,6 +118,11 @@ class RunBegins:
     reused: bool = False
 
 
+@dataclass(frozen=True)
+class RunEnds:
+    """A run of a study is over, and so is what was measured on it."""
+
+
 Event = (
     Calibrating
     | CachingFeatures
@@ -133,6 +138,7 @@ Event = (
     | EpochMeasured
     | RunsPlanned
     | RunBegins
+    | RunEnds
 )
 Listener = Callable[[Event], None]
 
