@@ -1,12 +1,13 @@
 """Runs side by side: results, events and errors of real worker processes."""
 
+import multiprocessing
 import os
 from collections.abc import Callable
 
 import pytest
 
 from scob.errors import UserError
-from scob.studies.side_by_side import Failed, outcome, side_by_side
+from scob.studies.side_by_side import Failed, outcome, serve, side_by_side
 from scob.training.events import Event, Listener, Note, silent
 from support.worker_tasks import Counting, fail, stubborn
 
@@ -46,3 +47,13 @@ def test_an_unexpected_error_brings_its_traceback_even_if_it_cannot_be_sent() ->
     assert isinstance(unexpected, Failed) and isinstance(unexpected.error, TypeError)
     assert "Traceback" in unexpected.error.__notes__[0]
     assert isinstance(unsendable, Failed) and "Stubborn: 1 and 2" in str(unsendable.error)
+
+
+def test_a_worker_whose_parent_is_gone_ends_with_its_next_event() -> None:
+    parents, workers = multiprocessing.Pipe()
+    parents.send("a")
+    parents.send("b")
+    parents.close()
+    work = Counting()
+    serve(workers, work)
+    assert work.done == 1

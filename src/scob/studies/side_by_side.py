@@ -9,6 +9,7 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from scob.errors import UserError
 from scob.training.events import Listener
 from scob.training.stopping import Interrupted, StopRequest
 
-PATIENCE = 8.0  # seconds that a worker has to save and end when it is told to
+PATIENCE = 8.0  # seconds that the workers have to save and end when they are told to
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -117,8 +118,9 @@ def end(workers: dict[Connection, BaseProcess]) -> None:
     """Tell the workers to end: one that is training saves first. Those that do not end soon are killed."""
     for process in workers.values():
         process.terminate()
+    latest = time.monotonic() + PATIENCE
     for process in workers.values():
-        process.join(PATIENCE)
+        process.join(max(0.0, latest - time.monotonic()))
         if process.is_alive():
             process.kill()
             process.join()
