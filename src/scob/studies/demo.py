@@ -82,7 +82,7 @@ def demo(
 
 
 def rows_at_once(device: str) -> int:
-    """As many as torch would use threads on a CPU, where small tensors gain little from a second one; else 1."""
+    """As many as torch would use threads on a CPU, where those of one process wait for each other; else 1."""
     alone = launch().count == 1 and choose_device(device).type == "cpu"
     return min(torch.get_num_threads(), len(METHODS)) if alone else 1
 

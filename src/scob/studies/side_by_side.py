@@ -1,7 +1,7 @@
 """Several runs of a study at the same time on one CPU, each in a process of its own with one thread.
 
-The tensors of a small run are so small that a second thread hardly speeds it up; a second run beside it does. A worker
-computes the same bits as this process would with one thread. Signals go to this process only: it ends its workers, and
+The threads of one process wait for each other at every small tensor, above all when other programs use a core; runs
+beside each other do not. A worker computes the same bits as this process would with one thread. Signals go to this process only: it ends its workers, and
 those that are training save first. A worker whose parent is gone ends with its next event.
 """
 
