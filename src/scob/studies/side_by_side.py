@@ -1,8 +1,9 @@
 """Several runs of a study at the same time on one CPU, each in a process of its own with one thread.
 
 The threads of one process wait for each other at every small tensor, above all when other programs use a core; runs
-beside each other do not. A worker computes the same bits as this process would with one thread. Signals go to this process only: it ends its workers, and
-those that are training save first. A worker whose parent is gone ends with its next event.
+beside each other do not. A worker computes the same bits as this process would with one thread. Signals go to this
+process only: it ends its workers, and those that are training save first. A worker whose parent is gone ends with its
+next event.
 """
 
 import contextlib
