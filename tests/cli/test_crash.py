@@ -68,6 +68,15 @@ def test_sigterm_reaches_the_child_and_ends_the_parent() -> None:
     process.stdout.close()
 
 
+def test_a_sigterm_that_comes_before_the_parent_waits_reaches_the_child_too() -> None:
+    """The parent is held up as it comes out of the fork; by then the child has sent it the signal."""
+    held_up = "import os, time\nos.register_at_fork(after_in_parent=lambda: time.sleep(0.5))\n"
+    child = "os.kill(os.getppid(), signal.SIGTERM); time.sleep(100)"
+    command = [sys.executable, "-c", held_up + SCRIPT + child]
+    done = subprocess.run(command, timeout=60, check=False, stdout=subprocess.PIPE)
+    assert done.returncode == -signal.SIGTERM  # and nobody is left who could write to stdout
+
+
 @pytest.mark.parametrize("loaded", [False, True])
 def test_only_a_process_without_torch_is_forked(loaded: bool) -> None:
     before = "import os, sys\nfirst = os.getpid()\n" + ("sys.modules['torch'] = sys\n" if loaded else "")

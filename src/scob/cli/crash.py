@@ -19,11 +19,14 @@ def explain_crashes(verb: str) -> None:
     """
     if sys.platform != "linux" or "torch" in sys.modules:
         return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})  # until they have an answer
     child = os.fork()
     if not child:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
     signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     name = signal.Signals(-code).name if code < 0 else ""
     if name in CRASHES or code == LOADER_ABORT:

@@ -8,14 +8,15 @@ next event.
 
 import contextlib
 import multiprocessing
-import pickle
 import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar, cast
 
 import torch
@@ -149,8 +150,10 @@ def outcome(work: Callable[[Any, Listener], Any], task: Any, listen: Listener) -
         told = "".join(traceback.format_exception(error))
         if not isinstance(error, UserError):
             error.add_note(f"In a worker process:\n{told}")
+        failed = Failed(error, error.__cause__)
         try:
-            failed: Failed = pickle.loads(pickle.dumps(Failed(error, error.__cause__)))
+            ForkingPickler.dumps(failed)
+            deepcopy(failed)  # made anew as it will be at the other end
         except Exception:  # not every exception can be sent
-            failed = Failed(RuntimeError(told), None)
+            return Failed(RuntimeError(told), None)
         return failed
