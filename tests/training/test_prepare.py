@@ -234,6 +234,15 @@ def test_the_method_is_the_best_one_known_unless_another_is_asked_for(small: Sma
     assert chosen("scob.contrast=byol") == ("scob", "byol")  # pairs cannot have it
 
 
+def test_the_last_epoch_is_taken_unless_asked_otherwise(small: Small) -> None:
+    def chosen(*words: str) -> str:
+        return prepare(
+            small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words
+        ).config.train.select
+
+    assert chosen() == "last" and chosen("train.select=holdout") == "holdout"
+
+
 def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: Small) -> None:
     def chosen(*words: str) -> Any:
         config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config

@@ -26,16 +26,18 @@ def show_layouts(images: Path | None, val: Path | None, words: list[str]) -> Non
 def show_prepared(prepared: "Prepared", folder: Path) -> None:
     """The settings chosen from the images, before training starts."""
     config = prepared.config
+    purpose = "to choose the epoch" if config.train.select == "holdout" else "for thresholds"
     out.print(
         table(
             "Settings chosen from your images",
             ("what", "value"),
             [
                 ("images to learn from", f"{len(prepared.data.train):,}"),
-                ("images held out to choose the epoch", f"{len(prepared.data.holdout or ()):,}"),
+                (f"images held out {purpose}", f"{len(prepared.data.holdout or ()):,}"),
                 ("classes", f"{prepared.classes:,}"),
                 ("expected labels per image (k)", f"{config.labels.k:g} ({prepared.k_reason})"),
                 ("input", f"{config.data.size} x {config.data.size}"),
+                ("method", config.method),
                 ("epochs x batch", f"{config.train.epochs} x {config.train.batch}"),
                 ("backbone", config.model.backbone),
                 ("run folder", str(folder)),
