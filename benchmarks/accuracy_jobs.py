@@ -52,8 +52,11 @@ class Job:
     @property
     def weight(self) -> float:
         """How long the job takes compared with others on the same data, before any has finished."""
-        with_contrast = {"method=scob", "method=pairs"}
-        contrast = not with_contrast.isdisjoint(self.words) and "scob.contrast=none" not in self.words
+        words = set(self.words)
+        contrast = words & {"method=scob", "method=pairs"} and not words & {
+            "scob.contrast=none",
+            "pairs.contrast=false",
+        }
         return CONTRAST_COSTS if contrast else 1.0
 
 

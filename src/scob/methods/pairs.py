@@ -119,7 +119,11 @@ class Pairs(Bootstrap):
             partners = self.partners(batch)
             pair_logits = self.logits(self.pair_features(clean, partners))
             other = self.of_partners(observed, partners)
-            named["pairs"] = s.weight * self.pair_loss(pair_logits, losses.rows, observed, partners, batch)
+            estimates = torch.where(observed == 0, losses.rows.detach().sigmoid(), (observed == 1).to(logits.dtype))
+            target = united_estimates(estimates, self.of_partners(estimates, partners))
+            p, labels = pair_logits.sigmoid(), united_labels(observed, other)
+            pair_loss = (bce(p, target, batch.weight) + bce_observed(p, labels, batch.weight)) / 2
+            named["pairs"] = s.weight * pair_loss
             if chosen is not None:
                 likelihood = log_chosen(pair_logits, *self.nodes)
                 both = (l_chosen(likelihood, observed, share) + l_chosen(likelihood, other, share)) / 2
@@ -127,15 +131,6 @@ class Pairs(Bootstrap):
         if chosen is not None:
             named["choice"] = s.choice * chosen
         return ClassLosses(torch.stack(list(named.values())).sum(), losses.rows, named)
-
-    def pair_loss(self, logits: Tensor, rows: Tensor, observed: Tensor, partners: Tensor, batch: Batch) -> Tensor:
-        """The prediction's half of Eq. 12 for pairs: `logits` (B, L) are theirs, the rest is that of their images."""
-        known = (observed == 1).to(logits.dtype)
-        estimates = torch.where(observed == 0, rows.detach().sigmoid(), known)
-        target = united_estimates(estimates, self.of_partners(estimates, partners))
-        labels = united_labels(observed, self.of_partners(observed, partners))
-        p = logits.sigmoid()
-        return (bce(p, target, batch.weight) + bce_observed(p, labels, batch.weight)) / 2
 
     def pair_features(self, clean: Features, partners: Tensor) -> Features:
         """Each image on the left, its partner on the right."""

@@ -12,6 +12,7 @@ from PIL import Image
 from scob.config import Config
 from scob.inference.overlays import eroded
 from scob.studies.demo_results import COLUMNS, METHODS, OURS, Demo, Picture
+from scob.studies.reproduce.report import closed_share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,8 +74,9 @@ def page(results: Demo) -> str:
 
 def gap_closed(results: Demo, method: str) -> float:
     """How much of the distance in mAP from ROLE to full labels a method covers, in percent."""
-    role, reached, full = (float(np.mean(results.values[m]["mAP"])) for m in ("role", method, "full"))
-    return 100 * (reached - role) / (full - role) if full > role else float("nan")
+    reached, role, full = (float(np.mean(results.values[m]["mAP"])) for m in (method, "role", "full"))
+    share = closed_share(reached, role, full)
+    return float("nan") if share is None else share
 
 
 def epoch_choice(config: Config) -> str:

@@ -114,7 +114,7 @@ def prepare(
         raise UserError(f"--val {error}") if val is not None and str(val) in str(error) else error from None
     check_classes(images, source)
     settled = merge(given, asked)
-    fitted = settings_from_data(images, first, torch_device, body.channels, settled)
+    fitted = settings_from_data(images, first, torch_device, body.channels, settled["model"])
     config = resolve(with_preset(fitted, settled), "on the command line", methods.section_names())
     k_reason = "as you asked"
     if not config.labels.k:
@@ -187,11 +187,10 @@ def settings_from_data(
 ) -> dict[str, Any]:
     """Input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
 
-    `settled` has the settings that are fixed already. Pre-norm is used, which was best on photographs and drawings
-    (docs/results.md). A narrow head needs a higher learning rate, and tolerates it. A CPU does without the contrastive
-    pass of `pairs`, which computes new views in every epoch.
+    `settled` names the model settings that are fixed already. Pre-norm is used, which was best on photographs and
+    drawings (docs/results.md). A narrow head needs a higher learning rate, and tolerates it. A CPU does without the
+    contrastive pass of `pairs`, which computes new views in every epoch.
     """
-    fixed = settled["model"]
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
@@ -199,9 +198,9 @@ def settings_from_data(
     # A CPU takes 128 at most, no dropout (attention with it is three times as slow), fewer epochs: docs/backbones.md.
     slow = device.type == "cpu"
     most = min(128 if slow else 512, max(64, min(channels[1], 5 * channels[0] // 2)))
-    width = config.model.width if "width" in fixed else next(w for w in (512, 256, 128, 64) if w <= most)
-    norm = config.model.norm if "norm" in fixed else "pre"
-    dropout = config.model.dropout if "dropout" in fixed or not slow else 0.0
+    width = config.model.width if "width" in settled else next(w for w in (512, 256, 128, 64) if w <= most)
+    norm = config.model.norm if "norm" in settled else "pre"
+    dropout = config.model.dropout if "dropout" in settled or not slow else 0.0
     return {
         "pairs": {"contrast": not slow},
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},

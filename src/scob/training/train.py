@@ -102,7 +102,8 @@ def train_once(
         with processes.together():
             if processes.first:
                 check_tracker(config.train.tracker)
-                methods.settings_of(config, config.method)  # refused before anything is written, as is the next line
+                # Wrong settings of a method are refused before anything is written.
+                methods.settings_of(config, config.method)
                 methods.class_for(config).adjust(config)
                 stack.enter_context(run.locked())
                 (run.path / LOST).unlink(missing_ok=True)
