@@ -11,9 +11,10 @@ from torch import Tensor
 
 from scob.algorithm.losses import l_class
 from scob.algorithm.sampling import Batch
+from scob.draws import seed_key, uniform
 from scob.errors import UserError
 from scob.methods.chosen_label import log_chosen, quadrature
-from scob.methods.pairs import squeezed, united_estimates, united_labels
+from scob.methods.pairs import shifted, united_estimates, united_labels
 from support.runs import first_batch
 
 WITHOUT_CONTRAST = ("method=pairs", "pairs.contrast=false", "model.dropout=0")
@@ -28,24 +29,42 @@ def test_a_class_is_in_a_pair_if_it_is_in_one_of_its_images() -> None:
     assert both.tolist() == pytest.approx([0, 0.3, 1, 0.3, 0.51, 1, 1, 1, 1])
 
 
-@pytest.mark.parametrize("width", [2, 3, 7, 14])
-def test_both_halves_show_the_whole_image(width: int) -> None:
-    features = torch.rand(2, 3, 4, width)
-    left, right = squeezed(features, right=False), squeezed(features, right=True)
-    assert left.shape[-1] + right.shape[-1] == width and right.shape[-1] >= left.shape[-1]
-    if width % 2 == 0:
-        expected = torch.stack([features[..., 2 * i : 2 * i + 2].mean(dim=-1) for i in range(width // 2)], dim=-1)
-        assert torch.allclose(left, expected) and torch.equal(left, right)
-    for half in (left, right):  # every column has its part
-        touched = torch.autograd.functional.jacobian(
-            lambda x, right=half is right: squeezed(x, right).sum(dim=(0, 1, 2)), features
-        )
-        assert (touched.flatten(0, -2).abs().sum(dim=0) > 0).all()
+def test_a_shifted_map_begins_elsewhere_and_loses_nothing() -> None:
+    features = torch.rand(3, 2, 4, 5)
+    down, right = torch.tensor([0, 1, 3]), torch.tensor([0, 4, 2])
+    moved = shifted(features, down, right)
+    assert torch.equal(moved[0], features[0])
+    for image in range(3):
+        for row in range(4):
+            for column in range(5):
+                from_row, from_column = (row + int(down[image])) % 4, (column + int(right[image])) % 5
+                assert torch.equal(moved[image, :, row, column], features[image, :, from_row, from_column])
+
+
+def test_both_stages_are_shifted_by_the_same_share_of_the_image(experiment_of: Callable[..., Any]) -> None:
+    e = experiment_of(*WITHOUT_CONTRAST)
+    batch = first_batch(e)
+    count, height, width = len(batch.rows), 3, 5
+    cells = torch.arange(height * width, dtype=torch.float32).view(1, 1, height, width).expand(count, -1, -1, -1)
+    fine = cells.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1)  # each cell, four times as fine
+    third, fourth = e.method.class_features((fine, cells), batch)
+    assert torch.equal(third, fourth.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1))
+    starts = fourth[:, 0, 0, 0]
+    assert len(starts.unique()) > 1  # not all images alike
+    again = e.method.class_features((fine, cells), first_batch(e, 1))[1][:, 0, 0, 0]
+    assert not torch.equal(starts, again)  # nor all epochs
 
 
 def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
     """L_class, the pairs' loss and the likelihood of one batch, pair by pair and class by class."""
     clean = method.clean_features(batch)
+    u = uniform(batch.keys, seed_key(method.problem.seed, "shift"), 2)
+    starts = [(int(u[i, 0] * clean[1].shape[2]), int(u[i, 1] * clean[1].shape[3])) for i in range(len(u))]
+    scales = [f.shape[2] // clean[1].shape[2] for f in clean]
+    clean = tuple(
+        torch.stack([f[i].roll((-s * y, -s * x), dims=(1, 2)) for i, (y, x) in enumerate(starts)])
+        for f, s in zip(clean, scales, strict=True)
+    )
     observed = method.observed(batch)
     count, classes = observed.shape
     rows = method.estimator.rows(batch.rows).detach().sigmoid()
@@ -55,12 +74,13 @@ def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
     nodes = quadrature(logits.device)
     for i in range(count):
         j = (i - 1) % count
-        stages = [torch.cat((squeezed(f[i : i + 1], False), squeezed(f[j : j + 1], True)), dim=-1) for f in clean]
+        stages = [torch.cat((f[i : i + 1], f[j : j + 1]), dim=-1) for f in clean]
         z = method.logits(tuple(stages)).detach()
         for c in range(classes):
             p = torch.sigmoid(z[0, c]).item()
             known: list[int] = [int(observed[i, c]), int(observed[j, c])]
-            y = [1.0 if k == 1 else 0.0 if k == -1 else float(rows[n, c]) for k, n in zip(known, (i, j), strict=True)]
+            halfway = [(float(rows[n, c]) + float(logits[n, c].sigmoid())) / 2 for n in (i, j)]
+            y = [1.0 if k == 1 else 0.0 if k == -1 else h for k, h in zip(known, halfway, strict=True)]
             target = y[0] + y[1] - y[0] * y[1]
             cost = -(target * math.log(p) + (1 - target) * math.log(1 - p))
             if 1 in known:
@@ -104,7 +124,7 @@ def test_without_pairs_and_likelihood_it_is_role_or_scob(
     experiment_of: Callable[..., Any], contrast: str, other: str
 ) -> None:
     losses = []
-    for words in (("method=pairs", "pairs.weight=0", "pairs.choice=0"), (f"method={other}",)):
+    for words in (("method=pairs", "pairs.weight=0", "pairs.choice=0", "pairs.shift=false"), (f"method={other}",)):
         e = experiment_of(*words, f"scob.contrast={contrast}")
         for epoch in (0, 1):
             e.method.begin_epoch(epoch)
@@ -141,12 +161,25 @@ def test_padding_is_nobodys_partner(experiment_of: Callable[..., Any]) -> None:
         assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-5), name
 
 
-def test_a_single_column_of_cells_is_averaged(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST)
-    features = (torch.rand(4, 3, 2, 1), torch.rand(4, 5, 1, 1))
-    partners = torch.tensor([3, 0, 1, 2])
-    for stage, joined in zip(features, e.method.pair_features(features, partners), strict=True):
-        assert torch.allclose(joined, (stage + stage[partners]) / 2)
+def test_masks_are_those_of_the_map_as_it_is(experiment_of: Callable[..., Any]) -> None:
+    """The E-step of a shifted step finds the masks that it finds without a shift."""
+    found = []
+    for shift in ("true", "false"):
+        e = experiment_of("method=pairs", f"pairs.shift={shift}")
+        e.method.begin_epoch(1)
+        batch = first_batch(e, 1)
+        e.method.step(batch, e.optimiser)
+        found.append(e.method.bank.load(batch.rows, torch.zeros(len(batch.rows), dtype=torch.bool)))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other) and 0 < one.float().mean() < 1
+
+
+def test_a_backbone_that_learns_learns_from_shifted_maps(experiment_of: Callable[..., Any]) -> None:
+    e = experiment_of("method=pairs", "pairs.contrast=false", "model.freeze=none")
+    before = [p.detach().clone() for p in e.network.backbone.parameters() if p.requires_grad]
+    e.method.step(first_batch(e), e.optimiser)
+    after = [p for p in e.network.backbone.parameters() if p.requires_grad]
+    assert before and any(not torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
 def test_contrast_between_whole_images_is_refused(experiment_of: Callable[..., Any]) -> None:

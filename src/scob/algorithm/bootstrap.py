@@ -89,7 +89,7 @@ class Bootstrap(GuidedMethod):
         joint = s.optimisation == "joint"  # one step for both losses, instead of one each
         views = compute_views(self.source, batch, s.positive == "class")
         clean = leaves(views.clean)
-        logits = self.logits(clean)  # P_B = g(Phi(x; Theta^{t-1}))
+        logits = self.class_logits(clean, batch)  # P_B = g(Phi(x; Theta^{t-1}))
         predicted = self.predict(logits, clean)  # the same, without dropout
         masks = self.e_step(predicted, clean, batch, views.clean_flip)  # E-step, Eq. 10
         own_key = self.insert_into_tree(batch, clean, predicted, masks, views.clean_flip)  # G <- G u {H(M), s}

@@ -57,13 +57,19 @@ class GuidedMethod(LabelEstimation):
     def phase(self, epoch: int) -> str:
         return f"initial {self.initial(epoch)}, guided {self.guided(epoch)}"
 
+    def class_logits(self, clean: Features, batch: Batch) -> Tensor:
+        """The logits (B, L) of the training pass, which L_class is computed from."""
+        return self.logits(clean)
+
     def predict(self, logits: Tensor, clean: Features) -> Tensor:
         """The predictions that masks and tree scores are taken from: of a pass without dropout, unless asked for.
 
         `logits` (B, L) are those of the training pass.
         """
-        if self.settings.cam_dropout or not self.config.model.dropout:
-            return logits
+        return logits if self.settings.cam_dropout or not self.config.model.dropout else self.without_dropout(clean)
+
+    def without_dropout(self, clean: Features) -> Tensor:
+        """The logits (B, L) of a pass without dropout."""
         head = self.network.head
         head.eval()
         predicted = self.logits(clean)
@@ -103,7 +109,7 @@ class GuidedMethod(LabelEstimation):
         """An iteration without contrast: L_class and the masked class loss."""
         flip = self.source.views.flips(batch.keys, "clean")
         clean = leaves(self.clean_features(batch))
-        logits = self.logits(clean)
+        logits = self.class_logits(clean, batch)
         masks = self.e_step(self.predict(logits, clean), clean, batch, flip)
         losses = self.class_losses(logits, clean, masks, batch)
         self.update(losses.total, losses.rows, batch, optimiser)

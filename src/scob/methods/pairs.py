@@ -1,15 +1,20 @@
 """Scob that also learns from pairs of images and, at first, from the likelihood of the chosen label: a method of ours.
 
-Each image stands beside the one before it in the batch: their feature maps, squeezed to half the width, form one map of
-the usual size, which shows what both images show. A class is present in a pair if it is present in one of its images.
-So an observed positive of either image is one of the pair, a class observed to be absent from both is absent, and the
-estimates y_1 and y_2 of the images give that of the pair:
+Each image stands beside the one before it in the batch: their feature maps, side by side, form one map of twice the
+width, which shows what both images show. A class is present in a pair if it is present in one of its images. So an
+observed positive of either image is one of the pair, a class observed to be absent from both is absent, and from what
+is believed of the images, y_1 and y_2, follows what is believed of the pair:
 
     y = 1 - (1 - y_1)(1 - y_2).
 
-A pair's loss is the prediction's half of Eq. 12 without the distribution constraint: (L_BCE to y plus L_BCE+) / 2.
-There are far more pairs than images, so the network cannot learn all of them by heart: what it would learn about one
-image (this one was called a dog, so it shows no person) does not hold for the pairs that the image is part of.
+Of an unknown label, y_i is halfway between the estimate and the present prediction (`trust`). A pair's loss is the
+prediction's half of Eq. 12 without the distribution constraint: (L_BCE to y plus L_BCE+) / 2. There are far more pairs
+than images, so the network cannot learn all of them by heart: what it would learn about one image (this one was called
+a dog, so it shows no person) does not hold for the pairs that the image is part of.
+
+With `shift`, the map of each image begins at another cell in every epoch, and what leaves it on one side comes back on
+the other. It still shows the same things, but an image is no longer known by the places where they are. Masks and
+contrast are not shifted.
 
 While an image has been seen fewer than `epochs` times, the likelihood of its label is added, for images and pairs (for
 a pair, the mean over both labels): if class c is shown with probability p_c and one of the classes shown was chosen,
@@ -21,13 +26,13 @@ because its estimates begin at random; with this term, the network that the esti
 Later it would teach the network by heart which label was chosen.
 
 Everything else is Algorithm 1 with the settings of Scob (`scob.*`). Without its contrastive pass (`contrast=false`) an
-epoch costs a third, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the numbers.
+epoch costs less than half, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the
+numbers.
 """
 
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from scob.algorithm.bootstrap import Bootstrap
@@ -36,6 +41,7 @@ from scob.algorithm.losses import bce, bce_observed
 from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, setting
+from scob.draws import seed_key, uniform
 from scob.errors import UserError
 from scob.methods.chosen_label import l_chosen, log_chosen, quadrature
 from scob.methods.image_contrast import KINDS
@@ -49,16 +55,25 @@ class PairsSettings(Section):
     """Scob with pairs of images and the likelihood of the chosen label."""
 
     weight: float = setting(1.0, "weight of the pairs of images; 0: none", None, ge=0)
+    trust: float = setting(
+        0.5, "share of the predictions in the labels of a pair; the rest: estimates", None, ge=0, le=1
+    )
+    shift: bool = setting(True, "begin each feature map at a cell drawn at random", None)
     choice: float = setting(3.0, "weight of the likelihood of the chosen label", None, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
     contrast: bool = setting(True, "with the contrastive pass of Scob (`scob.contrast`)", None)
 
 
-def squeezed(features: Tensor, right: bool) -> Tensor:
-    """A feature map (B, C, h, w) averaged to half its width; of an odd width, the right half is the wider one."""
+def shifted(features: Tensor, down: Tensor, right: Tensor) -> Tensor:
+    """Feature maps (B, C, h, w) that begin some cells further down and to the right, (B,) each, and go on from the top.
+
+    A map that is shifted by its height or width is what it was.
+    """
     height, width = features.shape[-2:]
-    half = width // 2
-    return F.adaptive_avg_pool2d(features, (height, width - half if right else half))
+    rows = (torch.arange(height, device=down.device) + down[:, None]) % height
+    columns = (torch.arange(width, device=right.device) + right[:, None]) % width
+    image = torch.arange(len(features), device=down.device)[:, None, None]
+    return features[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 def united_estimates(first: Tensor, second: Tensor) -> Tensor:
@@ -105,9 +120,29 @@ class Pairs(Bootstrap):
     def class_step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """An iteration without the contrastive pass: in the initial phase, or in all of them."""
         clean = self.clean_features(batch)
-        losses = self.class_losses(self.logits(clean), clean, None, batch)
+        losses = self.class_losses(self.class_logits(clean, batch), clean, None, batch)
         self.update(losses.total, losses.rows, batch, optimiser)
         return detached(losses.named)
+
+    def class_features(self, clean: Features, batch: Batch) -> Features:
+        """The feature maps that the class losses read: with `shift`, they begin elsewhere."""
+        if not self.pairs.shift:
+            return clean
+        third, fourth = clean
+        draw = uniform(batch.keys, seed_key(self.problem.seed, "shift"), 2)
+        (fine_height, fine_width), (height, width) = third.shape[-2:], fourth.shape[-2:]
+        down, right = (draw[:, 0] * height).long(), (draw[:, 1] * width).long()
+        finer = shifted(third, down * fine_height // height, right * fine_width // width)
+        return finer, shifted(fourth, down, right)
+
+    def class_logits(self, clean: Features, batch: Batch) -> Tensor:
+        return self.logits(self.class_features(clean, batch))
+
+    def predict(self, logits: Tensor, clean: Features) -> Tensor:
+        """As in Scob; but the logits of the step are those of a shifted map, and masks are not shifted."""
+        if not self.pairs.shift:
+            return super().predict(logits, clean)
+        return self.logits(clean) if self.settings.cam_dropout else self.without_dropout(clean)
 
     def class_losses(self, logits: Tensor, clean: Features, masks: Keep | None, batch: Batch) -> ClassLosses:
         """L_class of the images (Eq. 12), the loss of their pairs, and the likelihood of the chosen labels."""
@@ -117,10 +152,10 @@ class Pairs(Bootstrap):
         chosen = l_chosen(log_chosen(logits, *self.nodes), observed, share) if self.chooses(batch.epoch) else None
         if s.weight > 0:
             partners = self.partners(batch)
-            pair_logits = self.logits(self.pair_features(clean, partners))
+            pair_logits = self.logits(self.pair_features(self.class_features(clean, batch), partners))
             other = self.of_partners(observed, partners)
-            estimates = torch.where(observed == 0, losses.rows.detach().sigmoid(), (observed == 1).to(logits.dtype))
-            target = united_estimates(estimates, self.of_partners(estimates, partners))
+            believed = self.believed(logits, losses.rows, observed)
+            target = united_estimates(believed, self.of_partners(believed, partners))
             p, labels = pair_logits.sigmoid(), united_labels(observed, other)
             pair_loss = (bce(p, target, batch.weight) + bce_observed(p, labels, batch.weight)) / 2
             named["pairs"] = s.weight * pair_loss
@@ -132,16 +167,16 @@ class Pairs(Bootstrap):
             named["choice"] = s.choice * chosen
         return ClassLosses(torch.stack(list(named.values())).sum(), losses.rows, named)
 
-    def pair_features(self, clean: Features, partners: Tensor) -> Features:
+    def believed(self, logits: Tensor, rows: Tensor, observed: Tensor) -> Tensor:
+        """What is believed of the images' labels (B, L): what was observed, else between estimate and prediction."""
+        p = torch.lerp(rows.detach().sigmoid(), logits.detach().sigmoid(), self.pairs.trust)
+        return torch.where(observed == 0, p, (observed == 1).to(p.dtype))
+
+    def pair_features(self, features: Features, partners: Tensor) -> Features:
         """Each image on the left, its partner on the right."""
-
-        def joined(stage: Tensor) -> Tensor:
-            stage = stage.detach()
-            if stage.shape[-1] == 1:
-                return (stage + self.of_partners(stage, partners)) / 2
-            return torch.cat((squeezed(stage, False), self.of_partners(squeezed(stage, True), partners)), dim=-1)
-
-        return joined(clean[0]), joined(clean[1])
+        stages = (stage.detach() for stage in features)
+        third, fourth = (torch.cat((stage, self.of_partners(stage, partners)), dim=-1) for stage in stages)
+        return third, fourth
 
     def partners(self, batch: Batch) -> Tensor:
         """The place (B,) of each image's partner, the one before it, among the images of all processes.
