@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from torch import Tensor
 
 from scob.algorithm.losses import l_class
 from scob.algorithm.sampling import Batch
+from scob.config import Config
 from scob.draws import seed_key, uniform
 from scob.errors import UserError
 from scob.methods.chosen_label import log_chosen, quadrature
-from scob.methods.pairs import shifted, united_estimates, united_labels
+from scob.methods.pairs import naming_logit, shifted, united_estimates, united_labels
+from scob.training.finished_run import FinishedRun
+from scob.training.train import train
 from support.runs import first_batch
 
 WITHOUT_CONTRAST = ("method=pairs", "pairs.contrast=false", "model.dropout=0")
@@ -180,6 +184,24 @@ def test_a_backbone_that_learns_learns_from_shifted_maps(experiment_of: Callable
     e.method.step(first_batch(e), e.optimiser)
     after = [p for p in e.network.backbone.parameters() if p.requires_grad]
     assert before and any(not torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_one_half_is_where_as_many_labels_are_named_as_expected() -> None:
+    scores = torch.tensor([[0.9, 0.8, 0.1], [0.7, 0.3, 0.2]])
+    assert naming_logit(scores, k=1.5) == pytest.approx((math.log(7 / 3) + math.log(3 / 7)) / 2)
+    assert naming_logit(scores, k=1) > naming_logit(scores, k=2)
+    assert naming_logit(scores, k=0) == naming_logit(scores, k=3) == 0.0
+
+
+def test_a_finished_run_names_as_many_labels_as_expected(configure: Callable[..., Config], tmp_path: Path) -> None:
+    """The model that is stored, not only the one in memory; its order of scores is that of the last epoch."""
+    words = ("method=pairs", "pairs.contrast=false", "train.epochs=2", "data.evaluate=val")
+    run = train(configure(*words), tmp_path / "run")
+    stored = FinishedRun.open(tmp_path / "run")
+    scores = stored.scores("train", "cpu")
+    assert torch.allclose(scores, run.scores("train"), atol=1e-5)
+    assert float((scores > 0.5).sum(dim=1).float().mean()) == pytest.approx(stored.summary["k"], abs=0.5 / len(scores))
+    assert stored.summary["evaluation"]["mAP"] == pytest.approx(stored.curve[-1]["mAP"], abs=1e-3)
 
 
 def test_contrast_between_whole_images_is_refused(experiment_of: Callable[..., Any]) -> None:

@@ -223,6 +223,17 @@ def test_a_cpu_gets_a_narrow_head_without_dropout_and_fewer_epochs(small: Small)
     assert chosen("model.width=256", "model.dropout=0.2", "train.epochs=3") == (256, 0.2, 3)
 
 
+def test_the_method_is_the_best_one_known_unless_another_is_asked_for(small: Small) -> None:
+    def chosen(*words: str) -> tuple[str, str]:
+        config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config
+        return config.method, config.scob.contrast
+
+    assert chosen() == ("pairs", "ipt")
+    assert chosen("method=scob") == ("scob", "ipt")
+    assert chosen("preset=paper") == ("scob", "ipt")
+    assert chosen("scob.contrast=byol") == ("scob", "byol")  # pairs cannot have it
+
+
 def test_the_last_epoch_is_taken_unless_asked_otherwise(small: Small) -> None:
     def chosen(*words: str) -> str:
         return prepare(
@@ -238,4 +249,5 @@ def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: S
         return methods.settings_of(config, "pairs").model_dump()
 
     assert not chosen()["contrast"]
-    assert chosen("pairs.contrast=true", "pairs.epochs=2") == {"weight": 1, "choice": 3, "epochs": 2, "contrast": True}
+    asked = chosen("pairs.contrast=true", "pairs.epochs=2")
+    assert asked["contrast"] and asked["epochs"] == 2 and asked["choice"] == 3

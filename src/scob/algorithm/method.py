@@ -4,7 +4,7 @@ A new method subclasses `LossMethod` and names itself. `scob.methods` discovers 
 registration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -148,6 +148,12 @@ class Method(nn.Module):
     def step(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """One iteration; returns the named losses, detached."""
         raise TypeError(f"the method {type(self).__name__} does not define a step")
+
+    def finish(self, scores_of: Callable[[str], Tensor]) -> None:
+        """Called once after training, when the network has the weights of the chosen epoch, before it is stored.
+
+        `scores_of("train")` are its predictions for the training images, (N, L) on the CPU.
+        """
 
     def remarks(self) -> tuple[str, ...]:
         """What the user should know about how the method was set up, one sentence each."""

@@ -25,15 +25,20 @@ where N counts the other classes shown, and the term is -log P(c chosen) / L (ch
 because its estimates begin at random; with this term, the network that the estimates then follow is a better one.
 Later it would teach the network by heart which label was chosen.
 
+A network that must see in one map what two images show becomes bold: it gives the classes of a single image too high
+probabilities. So in the end one number is added to the logits of all classes, with which the model names, at 0.5, as
+many labels per training image as it is expected to have (k of Eq. 11). The order of its scores stays what it is.
+
 Everything else is Algorithm 1 with the settings of Scob (`scob.*`). Without its contrastive pass (`contrast=false`) an
 epoch costs less than half, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the
 numbers.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scob.algorithm.bootstrap import Bootstrap
 from scob.algorithm.guidance import ClassLosses, detached
@@ -87,6 +92,15 @@ def united_labels(first: Tensor, second: Tensor) -> Tensor:
     return torch.where((first == 1) | (second == 1), 1, absent)
 
 
+def naming_logit(scores: Tensor, k: float) -> float:
+    """The logit above which k scores per image lie, of probabilities (N, L). Halfway between the last and the next."""
+    named = round(k * len(scores))
+    if not 0 < named < scores.numel():
+        return 0.0
+    logits = scores.flatten().double().clamp(1e-7, 1 - 1e-7).logit()
+    return float(logits.topk(named + 1).values[-2:].mean())
+
+
 class Pairs(Bootstrap):
     """Algorithm 1, with more for the class loss to learn from."""
 
@@ -109,6 +123,14 @@ class Pairs(Bootstrap):
         super().__init__(network, problem, source, config, config.scob.model_copy(update={"contrast": kind}))
         self.pairs: PairsSettings = settings
         self.nodes = quadrature(problem.device)
+
+    def finish(self, scores_of: Callable[[str], Tensor]) -> None:
+        """Put 0.5 where the model names k labels per training image."""
+        middle = naming_logit(scores_of("train"), self.problem.k)
+        classifier = self.network.classifier
+        assert isinstance(classifier, nn.Linear)
+        with torch.no_grad():
+            classifier.bias.sub_(middle)
 
     def chooses(self, epoch: int) -> bool:
         """Whether the likelihood of the chosen label counts in this epoch."""

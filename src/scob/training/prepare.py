@@ -21,6 +21,7 @@ from scob.data.readers.table_rows import SUFFIXES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
+from scob.methods.image_contrast import KINDS
 from scob.model.load_backbone import load_backbone
 from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
@@ -185,11 +186,12 @@ def check_validation_classes(
 def settings_from_data(
     images: ReadImages, config: Config, device: torch.device, channels: tuple[int, int], settled: dict[str, Any]
 ) -> dict[str, Any]:
-    """Input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
+    """Method, input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
 
-    `settled` names the model settings that are fixed already. Pre-norm is used, which was best on photographs and
-    drawings (docs/results.md). A narrow head needs a higher learning rate, and tolerates it. A CPU does without the
-    contrastive pass of `pairs`, which computes new views in every epoch.
+    `settled` names the model settings that are fixed already. The method is the best one that we know of
+    (docs/oracles.md); a CPU does without its contrastive pass, which computes new views in every epoch. Pre-norm is
+    used, which was best on photographs and drawings (docs/results.md). A narrow head needs a higher learning rate, and
+    tolerates it.
     """
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
@@ -201,7 +203,10 @@ def settings_from_data(
     width = config.model.width if "width" in settled else next(w for w in (512, 256, 128, 64) if w <= most)
     norm = config.model.norm if "norm" in settled else "pre"
     dropout = config.model.dropout if "dropout" in settled or not slow else 0.0
+    # A preset is the paper's method; contrast between whole images is a variant of Scob alone.
+    scob_itself = config.preset != "default" or config.scob.contrast in KINDS
     return {
+        "method": "scob" if scob_itself else "pairs",
         "pairs": {"contrast": not slow},
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
