@@ -193,13 +193,17 @@ def test_one_half_is_where_as_many_labels_are_named_as_expected() -> None:
     assert naming_logit(scores, k=0) == naming_logit(scores, k=3) == 0.0
 
 
-def test_a_finished_run_names_as_many_labels_as_expected(configure: Callable[..., Config], tmp_path: Path) -> None:
+@pytest.mark.parametrize("split", ["train", "holdout"])
+def test_a_finished_run_names_as_many_labels_as_expected(
+    configure: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
+) -> None:
     """The model that is stored, not only the one in memory; its order of scores is that of the last epoch."""
-    words = ("method=pairs", "pairs.contrast=false", "train.epochs=2", "data.evaluate=val")
-    run = train(configure(*words), tmp_path / "run")
+    monkeypatch.setattr("scob.training.train.ENOUGH", 10 if split == "holdout" else 1000)
+    words = ("method=pairs", "pairs.contrast=false", "train.epochs=2", "data.evaluate=val", "train.holdout=0.25")
+    run = train(configure(*words, "train.select=last"), tmp_path / "run")
     stored = FinishedRun.open(tmp_path / "run")
-    scores = stored.scores("train", "cpu")
-    assert torch.allclose(scores, run.scores("train"), atol=1e-5)
+    scores = stored.scores(split, "cpu")
+    assert torch.allclose(scores, run.scores(split), atol=1e-5)
     assert float((scores > 0.5).sum(dim=1).float().mean()) == pytest.approx(stored.summary["k"], abs=0.5 / len(scores))
     assert stored.summary["evaluation"]["mAP"] == pytest.approx(stored.curve[-1]["mAP"], abs=1e-3)
 

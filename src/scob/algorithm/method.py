@@ -149,10 +149,11 @@ class Method(nn.Module):
         """One iteration; returns the named losses, detached."""
         raise TypeError(f"the method {type(self).__name__} does not define a step")
 
-    def finish(self, scores_of: Callable[[str], Tensor]) -> None:
+    def finish(self, scores: Callable[[], Tensor]) -> None:
         """Called once after training, when the network has the weights of the chosen epoch, before it is stored.
 
-        `scores_of("train")` are its predictions for the training images, (N, L) on the CPU.
+        `scores()` computes its predictions for held-out images, or, if they are few, for the training images: (N, L) on
+        the CPU. With several processes, all call it.
         """
 
     def remarks(self) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ Later it would teach the network by heart which label was chosen.
 
 A network that must see in one map what two images show becomes bold: it gives the classes of a single image too high
 probabilities. So in the end one number is added to the logits of all classes, with which the model names, at 0.5, as
-many labels per training image as it is expected to have (k of Eq. 11). The order of its scores stays what it is.
+many labels per image as are expected (k of Eq. 11), counted on a thousand held-out images or more, else on the training
+images. The order of its scores stays what it is.
 
 Everything else is Algorithm 1 with the settings of Scob (`scob.*`). Without its contrastive pass (`contrast=false`) an
 epoch costs less than half, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the
@@ -97,8 +98,8 @@ def naming_logit(scores: Tensor, k: float) -> float:
     named = round(k * len(scores))
     if not 0 < named < scores.numel():
         return 0.0
-    logits = scores.flatten().double().clamp(1e-7, 1 - 1e-7).logit()
-    return float(logits.topk(named + 1).values[-2:].mean())
+    around = scores.flatten().topk(named + 1).values[-2:]
+    return float(around.double().clamp(1e-7, 1 - 1e-7).logit().mean())
 
 
 class Pairs(Bootstrap):
@@ -124,9 +125,9 @@ class Pairs(Bootstrap):
         self.pairs: PairsSettings = settings
         self.nodes = quadrature(problem.device)
 
-    def finish(self, scores_of: Callable[[str], Tensor]) -> None:
-        """Put 0.5 where the model names k labels per training image."""
-        middle = naming_logit(scores_of("train"), self.problem.k)
+    def finish(self, scores: Callable[[], Tensor]) -> None:
+        """Put 0.5 where the model names k labels per image."""
+        middle = naming_logit(scores(), self.problem.k)
         classifier = self.network.classifier
         assert isinstance(classifier, nn.Linear)
         with torch.no_grad():
