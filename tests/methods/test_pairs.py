@@ -19,7 +19,7 @@ from scob.methods.chosen_label import log_chosen, quadrature
 from scob.methods.pairs import naming_logit, shifted, united_estimates, united_labels
 from scob.training.finished_run import FinishedRun
 from scob.training.train import train
-from support.runs import first_batch
+from support.runs import batches_of, first_batch
 
 WITHOUT_CONTRAST = ("method=pairs", "pairs.contrast=false", "model.dropout=0")
 
@@ -55,8 +55,13 @@ def test_both_stages_are_shifted_by_the_same_share_of_the_image(experiment_of: C
     assert torch.equal(third, fourth.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1))
     starts = fourth[:, 0, 0, 0]
     assert len(starts.unique()) > 1  # not all images alike
-    again = e.method.class_features((fine, cells), first_batch(e, 1))[1][:, 0, 0, 0]
-    assert not torch.equal(starts, again)  # nor all epochs
+    start_of = [dict[int, float](), dict[int, float]()]  # nor one image in all epochs
+    for epoch in (0, 1):
+        for part in batches_of(e, epoch):
+            some = cells[:1].expand(len(part.rows), -1, -1, -1)
+            begun = e.method.class_features((some, some), part)[1][:, 0, 0, 0]
+            start_of[epoch] |= dict(zip(part.rows.tolist(), begun.tolist(), strict=True))
+    assert start_of[0].keys() == start_of[1].keys() and start_of[0] != start_of[1]
 
 
 def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
@@ -204,8 +209,26 @@ def test_a_finished_run_names_as_many_labels_as_expected(
     stored = FinishedRun.open(tmp_path / "run")
     scores = stored.scores(split, "cpu")
     assert torch.allclose(scores, run.scores(split), atol=1e-5)
+    assert run.experiment is not None and run.experiment.method.lowered_by > 0
     assert float((scores > 0.5).sum(dim=1).float().mean()) == pytest.approx(stored.summary["k"], abs=0.5 / len(scores))
+    before = run.experiment.method.estimator.probabilities()
+    after = torch.from_numpy(stored.images.estimates)[~torch.from_numpy(stored.images.held_out)]
+    lowered = (before.logit() - run.experiment.method.lowered_by).sigmoid()
+    assert torch.allclose(after, lowered, atol=1e-3) and not torch.allclose(after, before, atol=1e-2)
     assert stored.summary["evaluation"]["mAP"] == pytest.approx(stored.curve[-1]["mAP"], abs=1e-3)
+
+
+def test_a_model_that_names_few_labels_is_left_alone(experiment_of: Callable[..., Any]) -> None:
+    """k may be a guess: it never makes the model name more."""
+    e = experiment_of(*WITHOUT_CONTRAST)
+    bias = e.network.classifier.bias.detach().clone()
+    e.method.finish(lambda: torch.full((5, len(bias)), 0.1))
+    assert torch.equal(e.network.classifier.bias, bias)
+
+
+def test_double_precision_with_estimates_on_the_host(experiment_of: Callable[..., Any]) -> None:
+    e = experiment_of(*WITHOUT_CONTRAST, "train.precision=fp64", "train.rows=host")
+    assert all(loss > 0 for loss in e.method.step(first_batch(e), e.optimiser).values())
 
 
 def test_contrast_between_whole_images_is_refused(experiment_of: Callable[..., Any]) -> None:

@@ -88,6 +88,13 @@ def test_another_grid_stretches_the_encodings(features: torch.Tensor) -> None:
     assert torch.allclose(stretch(line, 8)[1:-1, 0].diff(), torch.full((5,), 0.5))
 
 
+@pytest.mark.parametrize(("count", "length"), [(1, 4), (3, 6), (7, 14), (14, 28), (14, 9), (7, 3)])
+def test_stretched_as_torch_interpolates(count: int, length: int) -> None:
+    encoding = torch.rand(count, 5)
+    expected = torch.nn.functional.interpolate(encoding.T[None], size=length, mode="linear")[0].T
+    assert torch.allclose(stretch(encoding, length), expected, atol=1e-6)
+
+
 def test_gradients_are_finite_under_any_mask(features: torch.Tensor, keep: torch.Tensor) -> None:
     smt = make().train()
     keep[1] = False

@@ -251,3 +251,4 @@ def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: S
     assert not chosen()["contrast"]
     asked = chosen("pairs.contrast=true", "pairs.epochs=2")
     assert asked["contrast"] and asked["epochs"] == 2 and asked["choice"] == 3
+    assert chosen("scob.lambda_c=0.3")["contrast"]  # a setting of the contrast is not without effect

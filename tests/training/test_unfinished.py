@@ -52,6 +52,13 @@ def test_the_best_epoch_so_far_predicts_and_says_so(stopped: Path) -> None:
         assert torch.equal(network.state_dict()[name], tensor), name
 
 
+def test_a_model_that_finish_would_change_says_so(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
+    config = configure("method=pairs", "pairs.contrast=false")
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), listen=stop_at(7))
+    assert "it may name too many labels" in find_model(tmp_path / "run").remark
+
+
 def test_thresholds_are_stored_with_it_and_labels_suggested(stopped: Path) -> None:
     thresholds(stopped, "cpu", figures=False)
     assert set(Scob.from_pretrained(stopped, "cpu").card.thresholds) != {0.5}  # not written anew

@@ -109,7 +109,8 @@ def result_lines(card: ModelCard, trained: TrainedAs | None) -> Iterator[str]:
 
 def training_lines(card: ModelCard, trained: TrainedAs | None) -> Iterator[str]:
     """The method, the network, and the settings that a reader asks about first."""
-    yield f"- Method: {card.method}" + (f", from {PAPER}" if card.method == "scob" else "")
+    origin = {"scob": f", from {PAPER}", "pairs": f", an extension of Scob, from {PAPER}"}
+    yield f"- Method: {card.method}{origin.get(card.method, '')}"
     yield f"- Backbone: {plain(last_part(card.backbone_name))}; head: {plain(str(card.model.get('head')))}"
     yield f"- Input: RGB, resized to {card.size} x {card.size} pixels"
     if trained is not None:

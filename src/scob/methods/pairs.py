@@ -26,9 +26,9 @@ because its estimates begin at random; with this term, the network that the esti
 Later it would teach the network by heart which label was chosen.
 
 A network that must see in one map what two images show becomes bold: it gives the classes of a single image too high
-probabilities. So in the end one number is added to the logits of all classes, with which the model names, at 0.5, as
-many labels per image as are expected (k of Eq. 11), counted on a thousand held-out images or more, else on the training
-images. The order of its scores stays what it is.
+probabilities. If in the end it names more labels per image at 0.5 than are expected (k of Eq. 11), the logits of all
+classes, and the estimates, are lowered by one number, so that it names k: on the held-out images if there are a
+thousand or more, else on the training images. The order of its scores stays what it is.
 
 Everything else is Algorithm 1 with the settings of Scob (`scob.*`). Without its contrastive pass (`contrast=false`) an
 epoch costs less than half, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the
@@ -124,14 +124,20 @@ class Pairs(Bootstrap):
         super().__init__(network, problem, source, config, config.scob.model_copy(update={"contrast": kind}))
         self.pairs: PairsSettings = settings
         self.nodes = quadrature(problem.device)
+        self.lowered_by = 0.0  # what `finish` takes from all logits
 
     def finish(self, scores: Callable[[], Tensor]) -> None:
-        """Put 0.5 where the model names k labels per image."""
-        middle = naming_logit(scores(), self.problem.k)
+        """If the model names more than k labels per image at 0.5, lower its logits until it names k."""
+        self.lowered_by = max(0.0, naming_logit(scores(), self.problem.k))
         classifier = self.network.classifier
         assert isinstance(classifier, nn.Linear)
         with torch.no_grad():
-            classifier.bias.sub_(middle)
+            classifier.bias.sub_(self.lowered_by)
+
+    def estimates(self) -> Tensor | None:
+        """The estimates followed the predictions, so they are lowered with them; what was observed stays."""
+        estimates = super().estimates()
+        return None if estimates is None else (estimates.logit() - self.lowered_by).sigmoid()
 
     def chooses(self, epoch: int) -> bool:
         """Whether the likelihood of the chosen label counts in this epoch."""
@@ -192,7 +198,8 @@ class Pairs(Bootstrap):
 
     def believed(self, logits: Tensor, rows: Tensor, observed: Tensor) -> Tensor:
         """What is believed of the images' labels (B, L): what was observed, else between estimate and prediction."""
-        p = torch.lerp(rows.detach().sigmoid(), logits.detach().sigmoid(), self.pairs.trust)
+        estimate, predicted = rows.detach().sigmoid(), logits.detach().sigmoid()
+        p = estimate + self.pairs.trust * (predicted - estimate)
         return torch.where(observed == 0, p, (observed == 1).to(p.dtype))
 
     def pair_features(self, features: Features, partners: Tensor) -> Features:

@@ -100,7 +100,14 @@ class SemanticMaskedTransformer(nn.Module):
 
 
 def stretch(encoding: Tensor, length: int) -> Tensor:
-    """A learned 1-D encoding (n, D), interpolated to another length (length, D)."""
-    if len(encoding) == length:
+    """A learned 1-D encoding (n, D), interpolated linearly to another length (length, D).
+
+    As `F.interpolate` does it without aligned corners, but its gradient on a GPU is the same in every run.
+    """
+    count = len(encoding)
+    if count == length:
         return encoding
-    return F.interpolate(encoding.T[None], size=length, mode="linear", align_corners=False)[0].T
+    places = torch.arange(length, device=encoding.device, dtype=encoding.dtype)
+    at = ((places + 0.5) * (count / length) - 0.5).clamp(0, count - 1)
+    near = (1 - (at[:, None] - torch.arange(count, device=encoding.device)).abs()).clamp(min=0)
+    return (near[:, :, None] * encoding).sum(dim=1)

@@ -115,7 +115,7 @@ def prepare(
         raise UserError(f"--val {error}") if val is not None and str(val) in str(error) else error from None
     check_classes(images, source)
     settled = merge(given, asked)
-    fitted = settings_from_data(images, first, torch_device, body.channels, settled["model"])
+    fitted = settings_from_data(images, first, torch_device, body.channels, settled)
     config = resolve(with_preset(fitted, settled), "on the command line", methods.section_names())
     k_reason = "as you asked"
     if not config.labels.k:
@@ -188,11 +188,12 @@ def settings_from_data(
 ) -> dict[str, Any]:
     """Method, input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
 
-    `settled` names the model settings that are fixed already. The method is the best one that we know of
-    (docs/oracles.md); a CPU does without its contrastive pass, which computes new views in every epoch. Pre-norm is
-    used, which was best on photographs and drawings (docs/results.md). A narrow head needs a higher learning rate, and
-    tolerates it.
+    `settled` has the settings that are fixed already. The method is the best one that we know of (docs/oracles.md); a
+    CPU does without its contrastive pass, which computes new views in every epoch, unless settings of Scob were asked
+    for. Pre-norm is used, which was best on photographs and drawings (docs/results.md). A narrow head needs a higher
+    learning rate, and tolerates it.
     """
+    fixed = settled["model"]
     count, classes = len(images.drawn), len(images.drawn.classes)
     size = input_size(images.train, 448 if device.type == "cuda" else 224)
     holdout = 0.0 if count < 30 else 0.2 if count < 200 else 0.1
@@ -200,14 +201,14 @@ def settings_from_data(
     # A CPU takes 128 at most, no dropout (attention with it is three times as slow), fewer epochs: docs/backbones.md.
     slow = device.type == "cpu"
     most = min(128 if slow else 512, max(64, min(channels[1], 5 * channels[0] // 2)))
-    width = config.model.width if "width" in settled else next(w for w in (512, 256, 128, 64) if w <= most)
-    norm = config.model.norm if "norm" in settled else "pre"
-    dropout = config.model.dropout if "dropout" in settled or not slow else 0.0
+    width = config.model.width if "width" in fixed else next(w for w in (512, 256, 128, 64) if w <= most)
+    norm = config.model.norm if "norm" in fixed else "pre"
+    dropout = config.model.dropout if "dropout" in fixed or not slow else 0.0
     # A preset is the paper's method; contrast between whole images is a variant of Scob alone.
     scob_itself = config.preset != "default" or config.scob.contrast in KINDS
     return {
         "method": "scob" if scob_itself else "pairs",
-        "pairs": {"contrast": not slow},
+        "pairs": {"contrast": not slow or bool(settled.get("scob"))},
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         "scob": {"capacity": fitting_capacity(classes, config.model.projection)},

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from scob import methods
+from scob.algorithm.method import Method
 from scob.config import Config
 from scob.errors import UserError
 from scob.model.load_backbone import load_backbone
@@ -158,7 +159,8 @@ def total_seconds(e: Experiment, data: Data, costs: Costs) -> float:
     evaluations = (t.epochs // t.evaluate_every if t.evaluate_every else 1) + 1
     each = costs.score * (2 if t.flip_test else 1)
     each += 0.0 if cached else decode + costs.features * (2 if t.flip_test else 1)
-    return setup + training + evaluations * scored * each
+    finish = 0 if type(e.method).finish is Method.finish else len(data.train)  # images it is told the scores of
+    return setup + training + (evaluations * scored + finish) * each
 
 
 def _now(device: torch.device) -> float:

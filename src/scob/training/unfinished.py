@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from scob import methods
+from scob.algorithm.method import Method
 from scob.config import Config
 from scob.errors import UserError
 from scob.files import write_atomically
@@ -37,7 +38,7 @@ def write_so_far(path: Path) -> tuple[Path, str]:
     """The model folder of a stopped run's best epoch so far, written if it is not there, and a sentence about it."""
     run = RunFolder(path)
     checkpoint, config = checkpoint_of(run), run.read_config()
-    progress, folder = checkpoint.progress, path / SO_FAR
+    progress, folder, kind = checkpoint.progress, path / SO_FAR, methods.class_for(config)
     assert progress.best_epoch is not None
     state = {"epoch": progress.best_epoch, "digest": progress.best_digest}
     if _read_state(folder) != state:
@@ -47,7 +48,7 @@ def write_so_far(path: Path) -> tuple[Path, str]:
         f"The run in {path} is not finished: this is the model of epoch {progress.best_epoch + 1}, the best of "
         f"{progress.epoch} so far ({config.train.epochs} were planned). scob train --resume {path} continues it; "
         "with --finish it ends there."
-    )
+    ) + ("" if kind.finish is Method.finish else " Until then it may name too many labels.")
 
 
 def _read_state(folder: Path) -> Any:

@@ -1,6 +1,7 @@
 """Runs and data sets are named by what they are."""
 
 import json
+from dataclasses import replace
 
 from scob import methods
 from scob.config import load_config, merge
@@ -31,6 +32,8 @@ def test_the_same_settings_are_the_same_run_and_others_are_not(lab, tree, tmp_pa
     tuned = Lab(merge(tree, {"scob": {"tau": 0.5}}), tmp_path)
     assert name(variants.ROLE, where=tuned) == name(variants.ROLE)
     assert name(variants.SCOB, where=tuned) != name(variants.SCOB)
+    pairs = replace(variants.SCOB, changes={**variants.SCOB.changes, "method": "pairs"})
+    assert name(pairs, where=tuned) != name(pairs)  # it reads the settings of Scob
 
 
 def test_a_prior_file_names_only_the_runs_that_read_it(tmp_path, monkeypatch):

@@ -34,7 +34,8 @@ def run_name(data_id: str, base: Config, config: Config) -> str:
         del tree[section][key]
     for section, before in values_before().items():  # `auto` leaves a name as it was before there was a choice
         tree[section].update({key: value for key, value in before.items() if tree[section][key] == "auto"})
-    foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method", config.method}
+    read = {config.method, "scob"} if issubclass(methods.find(config.method), GuidedMethod) else {config.method}
+    foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method"} - read
     for section in foreign:  # settings of other methods do not matter
         del tree[section]
     tree["labels"]["file"] = _digest_of_file(config.labels.file)
