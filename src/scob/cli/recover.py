@@ -15,8 +15,9 @@ from scob.files import free_path, named
 
 SHOWN = 10  # suggestions
 COLUMNS = (
-    "confidence: how likely the label is right (of 100 suggestions with 0.7, about 70 are), from two numbers: the "
-    "score of the trained model, and the estimate that training made (blank for held-out images)."
+    "confidence: how likely the label is right (of 100 suggestions with 0.7, about 70 are; fewer if your labels name "
+    "what stands out most), from two numbers: the score of the trained model, and the estimate that training made "
+    "(blank for held-out images)."
 )
 DOUBT = (
     "score: what a classifier that was not trained on the image gives the label. A low score means a high doubt, above "
