@@ -203,7 +203,7 @@ def test_a_finished_run_names_as_many_labels_as_expected(
     configure: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
 ) -> None:
     """The model that is stored, not only the one in memory; its order of scores is that of the last epoch."""
-    monkeypatch.setattr("scob.training.train.ENOUGH", 10 if split == "holdout" else 1000)
+    monkeypatch.setattr("scob.training.run_data.ENOUGH", 10 if split == "holdout" else 1000)
     words = ("method=pairs", "pairs.contrast=false", "train.epochs=2", "data.evaluate=val", "train.holdout=0.25")
     run = train(configure(*words, "train.select=last"), tmp_path / "run")
     stored = FinishedRun.open(tmp_path / "run")

@@ -156,6 +156,11 @@ class Method(nn.Module):
         the CPU. With several processes, all call it.
         """
 
+    @classmethod
+    def finishes(cls) -> bool:
+        """Whether `finish` does anything."""
+        return cls.finish is not Method.finish
+
     def remarks(self) -> tuple[str, ...]:
         """What the user should know about how the method was set up, one sentence each."""
         return ()

@@ -20,6 +20,8 @@ from scob.training.run_splits import HELD_OUT, as_it_began, open_reported, run_s
 REPORTED_SHARE = 0.2  # of the training images, if results are measured on some of them (data.evaluate=held-out)
 GUESSED_FACTOR = 1.5  # photographs with one tag each show about 1.5 classes (VOC)
 
+ENOUGH = 1000  # held-out images that tell how a model scores
+
 
 @dataclass(frozen=True)
 class Data:
@@ -39,6 +41,11 @@ class Data:
         """The splits that there are, by their part in the run: train, holdout, evaluate."""
         every = {"train": self.train, "holdout": self.holdout, "evaluate": self.evaluate}
         return {name: split for name, split in every.items() if split is not None}
+
+    @property
+    def told_at_the_end(self) -> str:
+        """The part whose scores `Method.finish` is told: the images held out, or those trained on if these are few."""
+        return "holdout" if self.holdout is not None and len(self.holdout) >= ENOUGH else "train"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from scob import methods
-from scob.algorithm.method import Method
 from scob.config import Config
 from scob.errors import UserError
 from scob.model.load_backbone import load_backbone
@@ -159,8 +158,8 @@ def total_seconds(e: Experiment, data: Data, costs: Costs) -> float:
     evaluations = (t.epochs // t.evaluate_every if t.evaluate_every else 1) + 1
     each = costs.score * (2 if t.flip_test else 1)
     each += 0.0 if cached else decode + costs.features * (2 if t.flip_test else 1)
-    finish = 0 if type(e.method).finish is Method.finish else len(data.train)  # images it is told the scores of
-    return setup + training + (evaluations * scored + finish) * each
+    at_the_end = len(data.splits[data.told_at_the_end]) if e.method.finishes() else 0
+    return setup + training + (evaluations * scored + at_the_end) * each
 
 
 def _now(device: torch.device) -> float:

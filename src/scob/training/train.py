@@ -32,8 +32,6 @@ from scob.training.run_splits import as_it_began, how_measured
 from scob.training.stopping import LOST, StopRequest, watching_peers
 from scob.training.trackers import check_tracker
 
-ENOUGH = 1000  # held-out images from which a method may learn how it scores; fewer, and it takes the training images
-
 
 @dataclass(frozen=True)
 class SharedParts:
@@ -216,9 +214,7 @@ def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> 
     """Train to the end, evaluate the chosen epoch, write the model."""
     training.fit()
     training.use_best()
-    held_out = experiment.data.holdout
-    split = "holdout" if held_out is not None and len(held_out) >= ENOUGH else "train"
-    experiment.method.finish(lambda: training.scores(split))
+    experiment.method.finish(lambda: training.scores(experiment.data.told_at_the_end))
     facts = {"selected_epoch": training.progress.best_epoch, "seconds": round(training.clock.seconds, 1)}
     summary = write_results(experiment, run, {"epochs": training.epochs, **facts}, training.scores)
     return FinishedRun(run, experiment.config, summary, experiment)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from scob import methods
-from scob.algorithm.method import Method
 from scob.config import Config
 from scob.errors import UserError
 from scob.files import write_atomically
@@ -38,17 +37,18 @@ def write_so_far(path: Path) -> tuple[Path, str]:
     """The model folder of a stopped run's best epoch so far, written if it is not there, and a sentence about it."""
     run = RunFolder(path)
     checkpoint, config = checkpoint_of(run), run.read_config()
-    progress, folder, kind = checkpoint.progress, path / SO_FAR, methods.class_for(config)
+    progress, folder = checkpoint.progress, path / SO_FAR
     assert progress.best_epoch is not None
     state = {"epoch": progress.best_epoch, "digest": progress.best_digest}
     if _read_state(folder) != state:
         _write_best(run, config, checkpoint, folder)
         write_atomically(folder / STATE, json.dumps(state))
+    bold = " Until then it may name too many labels." if methods.class_for(config).finishes() else ""
     return folder, (
         f"The run in {path} is not finished: this is the model of epoch {progress.best_epoch + 1}, the best of "
         f"{progress.epoch} so far ({config.train.epochs} were planned). scob train --resume {path} continues it; "
-        "with --finish it ends there."
-    ) + ("" if kind.finish is Method.finish else " Until then it may name too many labels.")
+        f"with --finish it ends there.{bold}"
+    )
 
 
 def _read_state(folder: Path) -> Any:
