@@ -57,13 +57,19 @@ def backbone_speed(rows: list[dict[str, object]]) -> list[str]:
     return lines
 
 
-def inference_speed(fused: list[dict[str, object]], folded: list[dict[str, object]]) -> list[str]:
+def inference_speed(measured: dict[str, list[dict[str, object]]]) -> list[str]:
     """Milliseconds of the whole network and of the backbone alone."""
-    lines = ["| batch | kernels | whole network | backbone alone | ratio |", "|---|---|---|---|---|"]
-    for kernels, rows in (("folded", folded), ("fused", fused)):
-        for r in rows:
+    kinds = {
+        "predict speed, kernels apart": "folded",
+        "predict speed": "fused",
+        "predict speed, one after the other": "fused, measured again",
+        "predict speed, SMT beside stage 4": "fused, the first SMT beside stage 4",
+    }
+    lines = ["| kernels | batch | whole network | backbone alone | ratio |", "|---|---|---|---|---|"]
+    for key, kernels in kinds.items():
+        for r in sorted(measured[key], key=lambda r: int(str(r["batch"]))):
             cells = f"{r['network_ms']:.2f} ms | {r['backbone_ms']:.2f} ms | {r['ratio']:.2f}"
-            lines.append(f"| {r['batch']} | {kernels} | {cells} |")
+            lines.append(f"| {kernels} | {r['batch']} | {cells} |")
     return lines
 
 

@@ -39,7 +39,7 @@ def page(folder: Path = RESULTS) -> str:
         "norms": history.norm_table(old["main"], old["pre-norm"]),
         "training speed": history.training_speed(old["fused kernels"]),
         "backbone speed": history.backbone_speed(old["fused kernels"]),
-        "inference speed": history.inference_speed(old["predict speed"], old["predict speed, kernels apart"]),
+        "inference speed": history.inference_speed(old),
         "export": history.export_table(old["export on a CPU"]),
     }
     text = (RESULTS / "page.md").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scob.errors import UserError
@@ -32,6 +33,14 @@ def test_an_onnx_file_opens_without_torch_and_can_only_predict(small: Small, tmp
     assert done.returncode == 0, done.stderr
     with pytest.raises(UserError, match="can only predict: give the model folder it was exported from"):
         Scob.from_pretrained(exported, "cpu")
+
+
+def test_a_model_predicts_in_half_precision_if_asked(small: Small) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
+    full, half = (Scob.from_pretrained(small.run, "cpu", precision) for precision in ("fp32", "bf16"))
+    pixels = pixels.repeat(-(-full.size // 64), axis=1).repeat(-(-full.size // 64), axis=2)[:, : full.size, : full.size]
+    exact, rounded = full.scores(pixels), half.scores(pixels)
+    assert not np.array_equal(exact, rounded) and np.allclose(exact, rounded, atol=0.05)
 
 
 def test_a_model_of_another_version_is_refused(own_run: Path) -> None:

@@ -1,6 +1,5 @@
 """Milliseconds of a prediction, next to the bare backbone measured in the same run."""
 
-import copy
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from scob.bench.workload import bench_config, random_data, random_resnet, replayed
+from scob.model.fast_network import FastNetwork
 from scob.model.features import autocast
 from scob.model.fold import fast_copy
 from scob.parallel import start
@@ -39,7 +39,7 @@ def measure_prediction(experiment: Experiment, images: Tensor) -> dict[str, floa
     device, precision = images.device, experiment.source.precision
     network = experiment.network.eval()
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    fast, fast_images = fast_network(network, dtype), images.to(dtype)
+    fast, backbone, fast_images = FastNetwork(network, dtype), fast_copy(network.backbone, dtype), images.to(dtype)
 
     def plain_logits() -> Tensor:
         with autocast(device, precision):
@@ -51,7 +51,7 @@ def measure_prediction(experiment: Experiment, images: Tensor) -> dict[str, floa
         return logits
 
     network_seconds = _fastest(fast_logits, device)
-    backbone_seconds = _fastest(lambda: fast.backbone(fast_images), device)
+    backbone_seconds = _fastest(lambda: backbone(fast_images), device)
     difference = (fast_logits().float().sigmoid() - plain_logits().float().sigmoid()).abs().max()
     return {
         "network_ms": round(1000 * network_seconds, 3),
@@ -65,10 +65,3 @@ def measure_prediction(experiment: Experiment, images: Tensor) -> dict[str, floa
 def _fastest(run: Callable[[], object], device: torch.device) -> float:
     """Median seconds of the call as it is or as a CUDA graph, whichever is faster."""
     return min(median_seconds(run, device), median_seconds(replayed(run, device), device))
-
-
-def fast_network(network: torch.nn.Module, dtype: torch.dtype) -> Any:
-    """A copy of the network for inference: backbone folded, all weights in `dtype`."""
-    fast: Any = copy.deepcopy(network).eval()
-    fast.backbone = fast_copy(fast.backbone, dtype)
-    return fast.to(dtype=dtype)

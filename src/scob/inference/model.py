@@ -5,8 +5,9 @@ torch is imported only when a torch model is opened, so predicting with ONNX sta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from scob.training.find_model import find_model
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from scob.algorithm.cam import MapSettings
     from scob.inference.decoding import Picture
@@ -57,15 +59,26 @@ class Scob:
     """
 
     def __init__(
-        self, network: "Network", card: "ModelCard", device: "torch.device", folder: Path | None = None
+        self,
+        network: "Network",
+        card: "ModelCard",
+        device: "torch.device",
+        folder: Path | None = None,
+        precision: Literal["fp32", "bf16"] = "fp32",
     ) -> None:
-        self.network, self.card, self.device, self.folder = network, card, device, folder
+        self.network, self.card, self.device, self.folder, self.precision = network, card, device, folder, precision
         self.classes, self.size = card.classes, card.size
         self.thresholds = np.array(card.thresholds, np.float32)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, device: str = "auto") -> "Scob":
-        """Load a model folder, the model of a finished run folder, or a model on the hub ("owner/name")."""
+    def from_pretrained(
+        cls, folder: str | Path, device: str = "auto", precision: Literal["fp32", "bf16"] = "fp32"
+    ) -> "Scob":
+        """Load a model folder, the model of a finished run folder, or a model on the hub ("owner/name").
+
+        With `precision="bf16"`, it predicts in half precision (`FastNetwork`): faster on a GPU, with
+        probabilities that differ by a few hundredths at most. It explains in full precision all the same.
+        """
         import torch
 
         from scob.parallel import choose_device
@@ -80,7 +93,7 @@ class Scob:
         network, card = load_network(model.path, torch_device)
         if torch_device.type in ("cpu", "cuda"):
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return cls(network, card, torch_device, model.run or model.path)
+        return cls(network, card, torch_device, model.run or model.path, precision)
 
     def push_to_hub(self, name: str, options: "HubOptions | None" = None) -> str:
         """Publish the model as "owner/name" on the hub, with a model card; returns its address."""
@@ -104,9 +117,19 @@ class Scob:
         """(B, S, S, 3) uint8 -> probabilities (B, L)."""
         import torch
 
+        predictor = self._predictor
         with torch.inference_mode():
-            probabilities: NDArray[np.float32] = self.network(self.prepare(pixels)).float().sigmoid().cpu().numpy()
+            probabilities: NDArray[np.float32] = predictor(self.prepare(pixels)).float().sigmoid().cpu().numpy()
         return probabilities
+
+    @cached_property
+    def _predictor(self) -> "nn.Module":
+        """What computes the scores: the network, or its fast copy in half precision."""
+        import torch
+
+        from scob.model.fast_network import FastNetwork
+
+        return self.network if self.precision == "fp32" else FastNetwork(self.network, torch.bfloat16)
 
     def predict(
         self,

@@ -40,7 +40,15 @@ class EncoderLayer(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(batch, cells, width))  # type: ignore[no-any-return]
 
     def feed(self, x: Tensor) -> Tensor:
-        return self.narrow(self._drop(F.relu(self.widen(x))))  # type: ignore[no-any-return]
+        return self.narrow(self._drop(self._widened(x)))  # type: ignore[no-any-return]
+
+    def _widened(self, x: Tensor) -> Tensor:
+        """relu(widen(x)): one kernel on a GPU where no gradient is needed and the weights are not cast."""
+        widen = self.widen
+        if torch.is_grad_enabled() or not x.is_cuda or torch.is_autocast_enabled("cuda"):
+            return F.relu(widen(x))
+        wide = torch._addmm_activation(widen.bias, x.flatten(0, -2), widen.weight.T)
+        return wide.view(*x.shape[:-1], -1)
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)
