@@ -9,8 +9,11 @@ from scob.training.finished_run import RunImages
 from scob.training.metrics import calibration
 
 
-def drawn(images: int, seed: int, steepness: float, offset: float):
-    """Labels drawn with known probabilities, one positive per image observed, and distorted confidences."""
+def drawn(images: int, seed: int, steepness: float, offset: float, salient: float = 0.0):
+    """Labels drawn with known probabilities, one positive per image observed, and distorted confidences.
+
+    With `salient`, labels that are more probable are more likely to be the one observed.
+    """
     random = np.random.default_rng(seed)
     logits = random.normal(-2.5, 2.0, (images, 12))
     truth = np.where(random.random(logits.shape) < sigmoid(logits), 1, -1).astype(np.int8)
@@ -18,7 +21,8 @@ def drawn(images: int, seed: int, steepness: float, offset: float):
     for row in range(images):
         positives = np.flatnonzero(truth[row] == 1)
         if len(positives):
-            observed[row, random.choice(positives)] = 1
+            stands_out = np.exp(salient * logits[row, positives])
+            observed[row, random.choice(positives, p=stands_out / stands_out.sum())] = 1
     confidence = sigmoid(logits * steepness + offset).astype(np.float32)
     return confidence, truth, observed, float((truth == 1).sum(axis=1).mean())
 
@@ -45,6 +49,18 @@ def test_logit_and_sigmoid_are_inverse() -> None:
 def test_the_temperature_undoes_scores_that_are_too_flat_or_too_steep(steepness: float) -> None:
     confidence, _, observed, k = drawn(3000, 1, steepness, 0.0)
     assert temperature_of(confidence, observed, k) == pytest.approx(steepness, rel=0.15)
+
+
+def test_labels_that_stand_out_do_not_make_it_much_too_sure() -> None:
+    """T is 1 if labels are chosen at random. To give those chosen here the mean of all would take a T of 0.62."""
+    confidence, _, observed, k = drawn(3000, 1, 1.0, 0.0, salient=0.5)
+    assert 0.7 < temperature_of(confidence, observed, k) <= 1.0
+
+
+def test_very_many_held_out_images_take_no_longer_than_enough_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    confidence, _, observed, k = drawn(3000, 1, 2.0, 0.0)
+    monkeypatch.setattr("scob.recovery.calibration.MOST", 600 * 12)
+    assert temperature_of(confidence, observed, k) == pytest.approx(2.0, rel=0.15)
 
 
 def test_too_few_held_out_positives_leave_the_temperature_at_1() -> None:
