@@ -16,7 +16,7 @@ from scob.config import Config
 from scob.draws import seed_key, uniform
 from scob.errors import UserError
 from scob.methods.chosen_label import log_chosen, quadrature
-from scob.methods.pairs import naming_logit, shifted, united_estimates, united_labels
+from scob.methods.pairs import naming_logit, shifted, thinned, united_estimates, united_labels
 from scob.training.finished_run import FinishedRun
 from scob.training.train import train
 from support.runs import batches_of, first_batch
@@ -45,13 +45,36 @@ def test_a_shifted_map_begins_elsewhere_and_loses_nothing() -> None:
                 assert torch.equal(moved[image, :, row, column], features[image, :, from_row, from_column])
 
 
+def test_a_thinned_map_has_no_such_channels_and_the_same_mean() -> None:
+    features, draw = torch.rand(200, 50, 2, 3) + 1, torch.rand(200, 50)
+    thin = thinned(features, draw, 0.2)
+    for image, channel in ((0, 0), (3, 17), (199, 49)):
+        expected = 0.0 if draw[image, channel] < 0.2 else features[image, channel] / 0.8
+        assert torch.allclose(thin[image, channel], torch.as_tensor(expected).expand(2, 3))
+    assert float(thin.mean()) == pytest.approx(float(features.mean()), rel=0.02)
+
+
+def test_a_map_with_more_channels_loses_a_larger_share_of_them(experiment_of: Callable[..., Any]) -> None:
+    e = experiment_of(*WITHOUT_CONTRAST, "pairs.channels=100")
+    batches = [batch for epoch in range(40) for batch in batches_of(e, epoch)]
+    lost = [[], []]  # type: ignore[var-annotated]
+    for batch in batches:
+        ones = torch.ones(len(batch.rows), 25, 1, 1), torch.ones(len(batch.rows), 300, 1, 1)
+        one, other = (e.method.noisy(ones, batch, of) for of in ("images", "pairs"))
+        assert not torch.equal(one[0], other[0])  # an image and its pair lose different ones
+        for stage, values in enumerate(one):
+            lost[stage].append((values == 0).float().mean())
+    assert float(torch.stack(lost[0]).mean()) == pytest.approx(25 / 125, abs=0.02)
+    assert float(torch.stack(lost[1]).mean()) == pytest.approx(300 / 400, abs=0.02)
+
+
 def test_both_stages_are_shifted_by_the_same_share_of_the_image(experiment_of: Callable[..., Any]) -> None:
     e = experiment_of(*WITHOUT_CONTRAST)
     batch = first_batch(e)
     count, height, width = len(batch.rows), 3, 5
     cells = torch.arange(height * width, dtype=torch.float32).view(1, 1, height, width).expand(count, -1, -1, -1)
     fine = cells.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1)  # each cell, four times as fine
-    third, fourth = e.method.class_features((fine, cells), batch)
+    third, fourth = e.method.moved((fine, cells), batch)
     assert torch.equal(third, fourth.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1))
     starts = fourth[:, 0, 0, 0]
     assert len(starts.unique()) > 1  # not all images alike
@@ -59,9 +82,16 @@ def test_both_stages_are_shifted_by_the_same_share_of_the_image(experiment_of: C
     for epoch in (0, 1):
         for part in batches_of(e, epoch):
             some = cells[:1].expand(len(part.rows), -1, -1, -1)
-            begun = e.method.class_features((some, some), part)[1][:, 0, 0, 0]
+            begun = e.method.moved((some, some), part)[1][:, 0, 0, 0]
             start_of[epoch] |= dict(zip(part.rows.tolist(), begun.tolist(), strict=True))
     assert start_of[0].keys() == start_of[1].keys() and start_of[0] != start_of[1]
+
+
+def kept_channels(method: Any, batch: Batch, name: str, channels: int) -> Tensor:
+    """0 for a channel that is left out, else what it is multiplied by, (B, C)."""
+    u = uniform(batch.keys, seed_key(method.problem.seed, name), channels)
+    share = channels / (channels + method.pairs.channels)
+    return torch.tensor([[0.0 if value < share else 1 / (1 - share) for value in row] for row in u.tolist()])
 
 
 def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
@@ -74,16 +104,23 @@ def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
         torch.stack([f[i].roll((-s * y, -s * x), dims=(1, 2)) for i, (y, x) in enumerate(starts)])
         for f, s in zip(clean, scales, strict=True)
     )
+    kept = {
+        of: [kept_channels(method, batch, f"channels of {of}, stage {n}", f.shape[1]) for n, f in enumerate(clean)]
+        for of in ("images", "pairs")
+    }
     observed = method.observed(batch)
     count, classes = observed.shape
     rows = method.estimator.rows(batch.rows).detach().sigmoid()
-    logits = method.logits(clean).detach()
+    logits = method.logits(tuple(f * k[:, :, None, None] for f, k in zip(clean, kept["images"], strict=True))).detach()
     images = float(l_class(logits.sigmoid(), rows, observed, method.problem.k))
     pairs = likelihood = 0.0
     nodes = quadrature(logits.device)
     for i in range(count):
         j = (i - 1) % count
-        stages = [torch.cat((f[i : i + 1], f[j : j + 1]), dim=-1) for f in clean]
+        stages = [
+            torch.cat((f[i : i + 1], f[j : j + 1]), dim=-1) * k[i][None, :, None, None]
+            for f, k in zip(clean, kept["pairs"], strict=True)
+        ]
         z = method.logits(tuple(stages)).detach()
         for c in range(classes):
             p = torch.sigmoid(z[0, c]).item()
@@ -106,7 +143,7 @@ def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("labels", ["as drawn", "some negatives", "none"])
 def test_the_losses_are_those_of_a_loop_over_pairs(experiment_of: Callable[..., Any], labels: str) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST)
+    e = experiment_of(*WITHOUT_CONTRAST, "pairs.channels=100")
     batch = first_batch(e)
     observed: Tensor = e.method.problem.observed
     if labels == "some negatives":
@@ -133,7 +170,10 @@ def test_without_pairs_and_likelihood_it_is_role_or_scob(
     experiment_of: Callable[..., Any], contrast: str, other: str
 ) -> None:
     losses = []
-    for words in (("method=pairs", "pairs.weight=0", "pairs.choice=0", "pairs.shift=false"), (f"method={other}",)):
+    for words in (
+        ("method=pairs", "pairs.weight=0", "pairs.choice=0", "pairs.shift=false", "pairs.channels=0"),
+        (f"method={other}",),
+    ):
         e = experiment_of(*words, f"scob.contrast={contrast}")
         for epoch in (0, 1):
             e.method.begin_epoch(epoch)
@@ -171,16 +211,16 @@ def test_padding_is_nobodys_partner(experiment_of: Callable[..., Any]) -> None:
 
 
 def test_masks_are_those_of_the_map_as_it_is(experiment_of: Callable[..., Any]) -> None:
-    """The E-step of a shifted step finds the masks that it finds without a shift."""
+    """The E-step of a step with changed maps finds the masks that it finds without."""
     found = []
-    for shift in ("true", "false"):
-        e = experiment_of("method=pairs", f"pairs.shift={shift}")
+    for shift, channels in (("true", 100), ("false", 0), ("false", 100)):
+        e = experiment_of("method=pairs", f"pairs.shift={shift}", f"pairs.channels={channels}")
         e.method.begin_epoch(1)
         batch = first_batch(e, 1)
         e.method.step(batch, e.optimiser)
         found.append(e.method.bank.load(batch.rows, torch.zeros(len(batch.rows), dtype=torch.bool)))
-    for one, other in zip(*found, strict=True):
-        assert torch.equal(one, other) and 0 < one.float().mean() < 1
+    for one, other, third in zip(*found, strict=True):
+        assert torch.equal(one, other) and torch.equal(one, third) and 0 < one.float().mean() < 1
 
 
 def test_a_backbone_that_learns_learns_from_shifted_maps(experiment_of: Callable[..., Any]) -> None:

@@ -13,8 +13,10 @@ than images, so the network cannot learn all of them by heart: what it would lea
 a dog, so it shows no person) does not hold for the pairs that the image is part of.
 
 With `shift`, the map of each image begins at another cell in every epoch, and what leaves it on one side comes back on
-the other. It still shows the same things, but an image is no longer known by the places where they are. Masks and
-contrast are not shifted.
+the other. It still shows the same things, but an image is no longer known by the places where they are. And some
+channels, others for each image, each pair and each epoch, are set to 0: of C channels a share of C / (C + `channels`),
+so that a backbone with many channels loses more of them than one with few. (If the channels of a map say much the same
+thing, the noise that this adds to a sum over them is as strong for any C.) Neither concerns masks and contrast.
 
 While an image has been seen fewer than `epochs` times, the likelihood of its label is added, for images and pairs (for
 a pair, the mean over both labels): if class c is shown with probability p_c and one of the classes shown was chosen,
@@ -65,6 +67,9 @@ class PairsSettings(Section):
         0.5, "share of the predictions in the labels of a pair; the rest: estimates", None, ge=0, le=1
     )
     shift: bool = setting(True, "begin each feature map at a cell drawn at random", None)
+    channels: int = setting(
+        8192, "how many channels a map must have for half of them to be set to 0; 0: none ever are", None, ge=0
+    )
     choice: float = setting(3.0, "weight of the likelihood of the chosen label", None, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
     contrast: bool = setting(True, "with the contrastive pass of Scob (`scob.contrast`)", None)
@@ -80,6 +85,12 @@ def shifted(features: Tensor, down: Tensor, right: Tensor) -> Tensor:
     columns = (torch.arange(width, device=right.device) + right[:, None]) % width
     image = torch.arange(len(features), device=down.device)[:, None, None]
     return features[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def thinned(features: Tensor, draw: Tensor, share: float) -> Tensor:
+    """Feature maps (B, C, h, w) without the channels whose draw (B, C) is below `share`; the others are raised."""
+    kept = (draw >= share).to(features.dtype) / (1 - share)
+    return features * kept[:, :, None, None]
 
 
 def united_estimates(first: Tensor, second: Tensor) -> Tensor:
@@ -153,7 +164,7 @@ class Pairs(Bootstrap):
         self.update(losses.total, losses.rows, batch, optimiser)
         return detached(losses.named)
 
-    def class_features(self, clean: Features, batch: Batch) -> Features:
+    def moved(self, clean: Features, batch: Batch) -> Features:
         """The feature maps that the class losses read: with `shift`, they begin elsewhere."""
         if not self.pairs.shift:
             return clean
@@ -164,12 +175,24 @@ class Pairs(Bootstrap):
         finer = shifted(third, down * fine_height // height, right * fine_width // width)
         return finer, shifted(fourth, down, right)
 
+    def noisy(self, features: Features, batch: Batch, of: str) -> Features:
+        """The same maps without some of their channels, of images or of pairs."""
+        if not self.pairs.channels:
+            return features
+        maps = []
+        for stage, values in enumerate(features):
+            channels = values.shape[1]
+            draw = uniform(batch.keys, seed_key(self.problem.seed, f"channels of {of}, stage {stage}"), channels)
+            maps.append(thinned(values, draw, channels / (channels + self.pairs.channels)))
+        third, fourth = maps
+        return third, fourth
+
     def class_logits(self, clean: Features, batch: Batch) -> Tensor:
-        return self.logits(self.class_features(clean, batch))
+        return self.logits(self.noisy(self.moved(clean, batch), batch, "images"))
 
     def predict(self, logits: Tensor, clean: Features) -> Tensor:
-        """As in Scob; but the logits of the step are those of a shifted map, and masks are not shifted."""
-        if not self.pairs.shift:
+        """As in Scob; but the logits of the step are those of a changed map, and masks are those of the map itself."""
+        if not self.pairs.shift and not self.pairs.channels:
             return super().predict(logits, clean)
         return self.logits(clean) if self.settings.cam_dropout else self.without_dropout(clean)
 
@@ -181,7 +204,8 @@ class Pairs(Bootstrap):
         chosen = l_chosen(log_chosen(logits, *self.nodes), observed, share) if self.chooses(batch.epoch) else None
         if s.weight > 0:
             partners = self.partners(batch)
-            pair_logits = self.logits(self.pair_features(self.class_features(clean, batch), partners))
+            features = self.pair_features(self.moved(clean, batch), partners)
+            pair_logits = self.logits(self.noisy(features, batch, "pairs"))
             other = self.of_partners(observed, partners)
             believed = self.believed(logits, losses.rows, observed)
             target = united_estimates(believed, self.of_partners(believed, partners))
