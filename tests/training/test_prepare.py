@@ -191,6 +191,15 @@ def test_the_images_are_read_once(small: Small, monkeypatch: pytest.MonkeyPatch)
     assert opened == [str(small.photos)]
 
 
+@pytest.mark.parametrize("word", ["pairs.shft=true", "pairs.epochs=-1", "method=pears", "ll-r.delta=much"])
+def test_wrong_settings_of_a_method_are_refused_before_the_images_are_read(
+    small: Small, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.setattr("scob.training.prepare.read_images", lambda *_, **__: pytest.fail("the images were read"))
+    with pytest.raises(UserError, match=word.split("=")[0].split(".")[-1] + "|pears"):
+        prepared(small.photos, small, word, estimate=False)
+
+
 def test_every_unknown_class_of_a_validation_table_is_listed(small: Small, tmp_path: Path) -> None:
     shutil.copytree(small.photos, tmp_path / "photos")
     table, first = tmp_path / "val.csv", small.files[0].relative_to(small.photos)
