@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from scob.bench.predicting import fast_network
 from scob.data.feed import Feed, FeedOptions
 from scob.data.readers import open_split
 from scob.data.split import ReadOptions
+from scob.model.fast_network import FastNetwork
 from scob.model.features import resolve_precision
 from scob.parallel import start
 from scob.training.find_model import find_model
@@ -41,7 +41,7 @@ def main() -> None:
     split = open_split(source, args.split, ReadOptions(classes=card.classes))
     views = model_source(network, card, processes.device).views
     dtype = torch.bfloat16 if resolve_precision(processes.device, "auto") == "bf16" else torch.float32
-    fast = fast_network(network, dtype)
+    fast = FastNetwork(network, dtype)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     slow_scores: list[Tensor] = []
     fast_scores: list[Tensor] = []

@@ -41,6 +41,8 @@ def test_a_model_predicts_in_half_precision_if_asked(small: Small) -> None:
     pixels = pixels.repeat(-(-full.size // 64), axis=1).repeat(-(-full.size // 64), axis=2)[:, : full.size, : full.size]
     exact, rounded = full.scores(pixels), half.scores(pixels)
     assert not np.array_equal(exact, rounded) and np.allclose(exact, rounded, atol=0.05)
+    with pytest.raises(UserError, match="fp32 or bf16, not 'fp16'"):
+        Scob.from_pretrained(small.run, "cpu", "fp16")  # type: ignore[arg-type]
 
 
 def test_a_model_of_another_version_is_refused(own_run: Path) -> None:

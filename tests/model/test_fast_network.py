@@ -1,14 +1,18 @@
 """The fast copy of a network predicts what the network predicts."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import ResNetConfig
 from transformers.models.resnet.modeling_resnet import ResNetBackbone
 
+from scob.bench.workload import replayed
 from scob.config import ModelSettings
 from scob.data.views import Views
 from scob.model.backbone import Backbone
-from scob.model.fast_network import FastNetwork
+from scob.model.fast_network import FastNetwork, all_but_last_stage, is_resnet_of_four_stages
+from scob.model.load_backbone import load_backbone
 from scob.model.network import Network, build_network
 
 SMALL = {"width": 32, "heads": 4, "feedforward": 64}
@@ -42,6 +46,18 @@ def test_all_its_weights_have_the_asked_precision() -> None:
     assert all(p.dtype == torch.float64 for p in FastNetwork(network_of(), torch.float64).parameters())
 
 
+def test_only_a_backbone_whose_maps_are_its_stages_is_divided(family: tuple[str, Path]) -> None:
+    """Other families norm a stage before they give it as a map."""
+    kind, folder = family
+    backbone = load_backbone(str(folder))
+    assert is_resnet_of_four_stages(backbone.body) == (kind == "resnet")
+    if kind == "resnet":
+        images = torch.randn(2, 3, 64, 64)
+        third, fourth = backbone(images)
+        early = all_but_last_stage(backbone.body, images)
+        assert torch.equal(early, third) and torch.equal(backbone.body.encoder.stages[-1](early), fourth)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 @pytest.mark.parametrize("graphed", [False, True])
@@ -49,18 +65,14 @@ def test_the_first_smt_beside_the_last_stage_computes_the_same(graphed: bool, im
     network, views = network_of().cuda(), Views(64).normalise(images).cuda()
     fast = FastNetwork(network, torch.float32)
     expected = fast.classifier(fast.head(fast.backbone(views)))
-    assert fast._beside is not None  # the hook did run
-    if not graphed:
-        results = [fast(views) for _ in range(20)]
-        assert all(torch.equal(result, results[0]) for result in results)
-        assert torch.allclose(results[0], expected, atol=1e-4)
-        return
-    from scob.bench.workload import replayed
-
-    holder: list[torch.Tensor] = []
-    replay = replayed(lambda: holder.append(fast(views)), views.device)
-    for _ in range(20):
-        holder[-1].zero_()
-        replay()
-        torch.cuda.synchronize()
-        assert torch.allclose(holder[-1], expected, atol=1e-4)
+    results = [fast(views) for _ in range(20)]
+    assert fast.beside is not None
+    assert all(torch.allclose(result, expected, atol=1e-4) for result in results)
+    assert fast(views[:0]).shape == (0, 5)
+    if graphed:
+        replay = replayed(lambda: results.append(fast(views)), views.device)
+        for _ in range(20):
+            results[-1].zero_()
+            replay()
+            torch.cuda.synchronize()
+            assert torch.allclose(results[-1], expected, atol=1e-4)

@@ -9,10 +9,11 @@ from scob.training.finished_run import RunImages
 from scob.training.metrics import calibration
 
 
-def drawn(images: int, seed: int, steepness: float, offset: float, salient: float = 0.0):
+def drawn(images: int, seed: int, steepness: float, offset: float, salient: float = 0.0, known: float = 0.0):
     """Labels drawn with known probabilities, one positive per image observed, and distorted confidences.
 
-    With `salient`, labels that are more probable are more likely to be the one observed.
+    With `salient`, labels that are more probable are more likely to be the one observed. `known` is the share of all
+    labels, present and absent, that are observed besides.
     """
     random = np.random.default_rng(seed)
     logits = random.normal(-2.5, 2.0, (images, 12))
@@ -23,6 +24,7 @@ def drawn(images: int, seed: int, steepness: float, offset: float, salient: floa
         if len(positives):
             stands_out = np.exp(salient * logits[row, positives])
             observed[row, random.choice(positives, p=stands_out / stands_out.sum())] = 1
+    observed = np.where(random.random(truth.shape) < known, truth, observed)
     confidence = sigmoid(logits * steepness + offset).astype(np.float32)
     return confidence, truth, observed, float((truth == 1).sum(axis=1).mean())
 
@@ -49,6 +51,12 @@ def test_logit_and_sigmoid_are_inverse() -> None:
 def test_the_temperature_undoes_scores_that_are_too_flat_or_too_steep(steepness: float) -> None:
     confidence, _, observed, k = drawn(3000, 1, steepness, 0.0)
     assert temperature_of(confidence, observed, k) == pytest.approx(steepness, rel=0.15)
+
+
+@pytest.mark.parametrize("known", [0.1, 0.5, 1.0])
+def test_labels_that_are_known_besides_hardly_change_it(known: float) -> None:
+    confidence, _, observed, k = drawn(3000, 1, 1.0, 0.0, known=known)
+    assert temperature_of(confidence, observed, k) == pytest.approx(1.0, rel=0.1)
 
 
 def test_labels_that_stand_out_do_not_make_it_much_too_sure() -> None:

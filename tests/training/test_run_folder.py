@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from scob.config import read_yaml
 from scob.errors import UserError
+from scob.methods.pairs import PairsSettings
 from scob.training.checkpoint import Progress
 from scob.training.run_folder import RunFolder
+from scob.training.train import train
 
 
 def test_a_run_folder_contains_everything(run_small: Any) -> None:
@@ -34,6 +37,20 @@ def test_a_run_of_the_papers_preset_from_before_a_setting_is_read_as_it_was(tmp_
     run.config_file.write_text(settings.replace("  estimator: rows\n", ""))
     assert " estimator: " not in run.config_file.read_text()
     assert run.read_config() == config
+
+
+def test_a_run_keeps_all_settings_of_its_method(tmp_path: Path, configure: Any) -> None:
+    """Also those that have their defaults, which may change."""
+    train(configure("method=pairs", "pairs.contrast=false", "train.epochs=1"), tmp_path / "run")
+    stored = read_yaml(tmp_path / "run" / "config.yaml")["pairs"]
+    assert stored == PairsSettings(contrast=False).model_dump()
+
+
+def test_a_run_from_before_a_setting_of_its_method_is_read_as_it_was(tmp_path: Path, configure: Any) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.write_config(configure("method=pairs", "pairs.trust=0.3"))
+    section = run.read_config().method_section("pairs")
+    assert section["channels"] == 0 and section["trust"] == 0.3 and section["shift"] is True
 
 
 def test_a_folder_without_settings_is_not_a_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from scob.config.sections import RELEASED_K, SECTIONS
+from scob.config.setting import Section
 
 
 def _extras() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
@@ -36,13 +37,16 @@ def changed_values(preset: str) -> dict[str, dict[str, Any]]:
     return values
 
 
+def section_before(section: type[Section]) -> dict[str, Any]:
+    """What settings of a section that came later are in a stored run that lacks them, where that is not the default."""
+    extras = {key: cast(dict[str, Any], field.json_schema_extra or {}) for key, field in section.model_fields.items()}
+    return {key: extra["before"] for key, extra in extras.items() if "before" in extra}
+
+
 def values_before() -> dict[str, dict[str, Any]]:
-    """What settings that came later are in a stored run that lacks them, where that is not their default."""
-    values: dict[str, dict[str, Any]] = {}
-    for name, key, _, extra in _extras():
-        if "before" in extra:
-            values.setdefault(name, {})[key] = extra["before"]
-    return values
+    """The same for all sections that have such settings."""
+    values = {name: section_before(section) for name, section in SECTIONS.items()}
+    return {name: before for name, before in values.items() if before}
 
 
 def result_neutral_keys() -> frozenset[str]:

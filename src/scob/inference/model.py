@@ -66,6 +66,8 @@ class Scob:
         folder: Path | None = None,
         precision: Literal["fp32", "bf16"] = "fp32",
     ) -> None:
+        if precision not in ("fp32", "bf16"):
+            raise UserError(f"a model predicts with precision fp32 or bf16, not {precision!r}")
         self.network, self.card, self.device, self.folder, self.precision = network, card, device, folder, precision
         self.classes, self.size = card.classes, card.size
         self.thresholds = np.array(card.thresholds, np.float32)
@@ -76,8 +78,8 @@ class Scob:
     ) -> "Scob":
         """Load a model folder, the model of a finished run folder, or a model on the hub ("owner/name").
 
-        With `precision="bf16"`, it predicts in half precision (`FastNetwork`): faster on a GPU, with
-        probabilities that differ by a few hundredths at most. It explains in full precision all the same.
+        With `precision="bf16"` it predicts in half precision (`FastNetwork`), which is faster on a GPU; probabilities
+        differ by up to 0.08 (docs/results.md). It still explains in full precision.
         """
         import torch
 

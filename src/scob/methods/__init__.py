@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from scob.algorithm.method import LossMethod, Method, Optimiser, Problem
 from scob.algorithm.sampling import Batch
 from scob.config import Config, Section, explain
+from scob.config.values import section_before
 from scob.errors import UserError, nearest
 from scob.plugins import check_names, load_plugin, plugins
 
@@ -131,3 +132,16 @@ def settings_of(config: Config, name: str) -> Section:
     except ValidationError as error:
         keys = [f"{name}.{key}" for key in method.Settings.model_fields]
         raise UserError(explain(error, name, keys)) from None
+
+
+def written_out(config: Config, stored: bool = False) -> Config:
+    """The configuration with all settings of its method: their defaults may change, and a run keeps what it began with.
+
+    Settings that a `stored` run lacks came later, and have the value that says how things were before. A method that is
+    not known here is left as it is.
+    """
+    if config.method == "scob" or config.method not in names():
+        return config
+    section = find(config.method).Settings
+    own = section.model_construct().model_dump(mode="json") | (section_before(section) if stored else {})
+    return config.model_copy(update={config.method: own | config.method_section(config.method)}) if own else config

@@ -68,7 +68,11 @@ class PairsSettings(Section):
     )
     shift: bool = setting(True, "begin each feature map at a cell drawn at random", None)
     channels: int = setting(
-        8192, "how many channels a map must have for half of them to be set to 0; 0: none ever are", None, ge=0
+        8192,
+        "how many channels a map must have for half of them to be set to 0; 0: none ever are",
+        None,
+        before=0,
+        ge=0,
     )
     choice: float = setting(3.0, "weight of the likelihood of the chosen label", None, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)

@@ -14,9 +14,8 @@ from scob.model.network import Network
 class FastNetwork(nn.Module):
     """The same function: the backbone folded, all weights in `dtype`, and the first SMT beside the last stage.
 
-    The first SMT needs only the last but one stage of the backbone. On a GPU it runs on a second stream while the last
-    stage is computed: at small batches neither of them fills the GPU. Where the backbone does not show that stage
-    before it has ended (`_early_stage`), one follows the other.
+    The first SMT needs only the last but one stage of the backbone. On a GPU, if the backbone is a ResNet, it runs on a
+    second stream while the last stage is computed: at small batches neither of them fills the GPU.
     """
 
     def __init__(self, network: Network, dtype: torch.dtype) -> None:
@@ -25,38 +24,45 @@ class FastNetwork(nn.Module):
         self.backbone = fast_copy(own.backbone, dtype)
         self.head, self.classifier = own.head.to(dtype), own.classifier.to(dtype)
         self.dtype = dtype
-        self._beside: torch.cuda.Stream | None = None
-        self._early: list[Tensor] = []  # what the first SMT gives, while the last stage is still being computed
-        stage = self._early_stage()
-        if stage is not None and isinstance(self.head, SmtHead):
-            stage.register_forward_hook(self._begin_first_smt)
-
-    def _early_stage(self) -> nn.Module | None:
-        """The part of the backbone whose output is the first of its two feature maps; None if there is no such part."""
-        stages = getattr(getattr(self.backbone.body, "encoder", None), "stages", None)
-        reads_last_two = getattr(self.backbone.body, "out_features", [])[-2:] == ["stage3", "stage4"]
-        return stages[2] if stages is not None and len(stages) == 4 and reads_last_two else None
-
-    def _begin_first_smt(self, stage: nn.Module, images: object, features: Tensor) -> None:
-        """Called when the stage was computed, or rather: was put into the GPU's queue."""
-        if not features.is_cuda:
-            return
-        if self._beside is None:
-            self._beside = torch.cuda.Stream(features.device)  # type: ignore[no-untyped-call]
-        self._beside.wait_stream(torch.cuda.current_stream(features.device))
-        with torch.cuda.stream(self._beside):
-            self._early.append(self.head.stages[0](features))
+        self.divides = isinstance(self.head, SmtHead) and is_resnet_of_four_stages(self.backbone.body)
+        self.beside: torch.cuda.Stream | None = None
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
         """Normalised images (B, 3, S, S) to logits (B, L)."""
-        self._early.clear()
-        features = self.backbone(images.to(self.dtype))
-        if self._beside is None or not self._early:
-            embedding = self.head(features)
-        else:
-            last = self.head.stages[1](features[1])
-            torch.cuda.current_stream(last.device).wait_stream(self._beside)
-            embedding = torch.cat((self._early.pop(), last), dim=1)
-        logits: Tensor = self.classifier(embedding)
+        images = images.to(self.dtype)
+        embedding = self.embed_on_two_streams(images) if self.divides and images.is_cuda else None
+        logits: Tensor = self.classifier(self.head(self.backbone(images)) if embedding is None else embedding)
         return logits
+
+    def embed_on_two_streams(self, images: Tensor) -> Tensor:
+        """What the head gives, (B, E): its first SMT is computed while the backbone's last stage is."""
+        body: Any = self.backbone.body
+        here = torch.cuda.current_stream(images.device)
+        if self.beside is None:
+            self.beside = torch.cuda.Stream(images.device)  # type: ignore[no-untyped-call]
+        third = all_but_last_stage(body, images)
+        self.beside.wait_stream(here)
+        with torch.cuda.stream(self.beside):
+            first: Tensor = self.head.stages[0](third)
+        second: Tensor = self.head.stages[1](body.encoder.stages[-1](third))
+        here.wait_stream(self.beside)
+        first.record_stream(
+            here
+        )  # it belongs to the other stream, which must not use its memory before we have read it
+        return torch.cat((first, second), dim=1)
+
+
+def all_but_last_stage(body: Any, images: Tensor) -> Tensor:
+    """The first of the two maps of such a ResNet, from which its last stage computes the second."""
+    x: Tensor = body.embedder(images)
+    for stage in body.encoder.stages[:-1]:
+        x = stage(x)
+    return x
+
+
+def is_resnet_of_four_stages(body: nn.Module) -> bool:
+    """Whether a backbone is a ResNet whose maps are what its third and fourth stage give, with nothing in between."""
+    from transformers.models.resnet.modeling_resnet import ResNetBackbone
+
+    return isinstance(body, ResNetBackbone) and list(body.out_features)[-2:] == ["stage3", "stage4"]

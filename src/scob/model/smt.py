@@ -48,7 +48,7 @@ class EncoderLayer(nn.Module):
         if torch.is_grad_enabled() or not x.is_cuda or torch.is_autocast_enabled("cuda"):
             return F.relu(widen(x))
         wide = torch._addmm_activation(widen.bias, x.flatten(0, -2), widen.weight.T)
-        return wide.view(*x.shape[:-1], -1)
+        return wide.view(*x.shape[:-1], widen.out_features)
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)

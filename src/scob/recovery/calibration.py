@@ -5,8 +5,8 @@ A confidence c becomes sigmoid(logit(c) / T + b). Two numbers that a run knows w
 - b: the probabilities of an image's unknown labels add up to the positives it is expected to have beyond those observed
   (`labels.k`).
 - T: of the images that were held out, the observed labels are as likely as possible, if each is one of the labels that
-  its image shows, chosen at random (methods/chosen_label.py). Images that were trained on cannot tell: the network has
-  learnt their labels by heart. Without enough held-out positives, T is 1.
+  its image shows, chosen at random (methods/chosen_label.py). An image with several of them has their mean. Images that
+  were trained on cannot tell: the network has learnt their labels by heart. Without enough held-out images, T is 1.
 
 Images that the label estimator knows and images that only have scores get a b each: their confidences are different
 quantities. Both maps are the same for all classes; a b for each class made the ranking worse (docs/oracles.md).
@@ -19,12 +19,13 @@ import torch
 from numpy.typing import NDArray
 
 from scob.inference.scoring import Floats
-from scob.labels import PRESENT, UNKNOWN
+from scob.labels import ABSENT, PRESENT, UNKNOWN
 from scob.methods.chosen_label import log_chosen, quadrature
 from scob.training.finished_run import RunImages
 
-ENOUGH = 30  # held-out images with an observed positive
+ENOUGH = 30  # held-out images with an observed positive and an unknown label
 MOST = 160_000  # labels of such images: more would tell T no better, and take long
+IMPOSSIBLE = 100.0  # the log-odds against a label that was observed to be absent
 TEMPERATURES = np.geomspace(0.25, 4.0, 65)
 LEAST = 0.05  # of k: the unknown positives that an image is expected to have, at least
 Logits = NDArray[np.float64]
@@ -71,18 +72,22 @@ def shift_to(scaled: Logits, expected: float) -> float:
 
 def temperature_of(scores: Floats, observed: NDArray[np.int8], k: float) -> float:
     """T from the observed positives of images (N, L) that were not trained on; 1 if they are too few."""
-    rows = np.flatnonzero((observed == PRESENT).any(axis=1))
+    rows = np.flatnonzero((observed == PRESENT).any(axis=1) & (observed == UNKNOWN).any(axis=1))
     if len(rows) < ENOUGH:
         return 1.0
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), max(ENOUGH, MOST // observed.shape[1]))).astype(int)]
-    logits, positive = logit(scores[rows]), torch.from_numpy(observed[rows] == PRESENT)
+    seen = observed[rows]
+    logits = np.where(seen == ABSENT, -IMPOSSIBLE, logit(scores[rows]))
+    positive = torch.from_numpy(
+        (seen == PRESENT) / (seen == PRESENT).sum(axis=1, keepdims=True)
+    )  # an image counts once
     nodes = quadrature(torch.device("cpu"))
 
     def likelihood(temperature: float) -> float:
         scaled = logits / temperature
         shifted = torch.from_numpy(scaled + shift_to(scaled, k * len(rows))).float()
         chosen = [log_chosen(few, *nodes) for few in torch.split(shifted, 256)]  # each needs 16 numbers per label
-        return float(torch.cat(chosen)[positive].mean())
+        return float((torch.cat(chosen) * positive).sum())
 
     found: float = max(TEMPERATURES.tolist(), key=likelihood)
     return found

@@ -20,7 +20,8 @@ SEAL = "# SHA-256 of the lines below: "  # the first line of config.yaml
 
 def stored_config(tree: dict[str, Any], where: str) -> Config:
     """The settings of a run as they were written. Its method need not be known here: its model can be used anyway."""
-    return resolve(tree, where, [*methods.section_names(), str(tree.get("method", ""))], stored=True)
+    config = resolve(tree, where, [*methods.section_names(), str(tree.get("method", ""))], stored=True)
+    return methods.written_out(config, stored=True)
 
 
 class RunFolder:

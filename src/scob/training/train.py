@@ -93,6 +93,7 @@ def train_once(
 ) -> FinishedRun:
     """`train`, up to the first step that does not fit into memory."""
     run, began = RunFolder(out), time.monotonic()
+    config = methods.written_out(config)
     processes = shared.processes or start(config.train.device)
     listen = listen if processes.first else silent
     with contextlib.ExitStack() as stack:

@@ -49,6 +49,18 @@ def test_a_prior_file_names_only_the_runs_that_read_it(tmp_path, monkeypatch):
     assert len({hashed[1]["labels"]["prior"], hashed[2]["labels"]["prior"], str(file)}) == 3
 
 
+def test_a_default_that_came_later_gives_a_new_name_and_others_do_not(monkeypatch):
+    """An old run of `pairs` is not taken for one with today's defaults; runs of other methods keep their names."""
+    hashed = []
+    monkeypatch.setattr(naming, "_digest", lambda tree: hashed.append(tree) or "")
+    for words in (["method=pairs"], ["method=pairs", "pairs.trust=0.3"], ["method=ll-r"], ["method=scob"]):
+        config = load_config(None, words, methods.section_names())
+        run_name("scenes", config, config)
+    assert hashed[0]["pairs"] == {"channels": 8192}
+    assert hashed[1]["pairs"] == {"channels": 8192, "trust": 0.3}
+    assert "ll-r" not in hashed[2] and "channels" not in hashed[3]["scob"]
+
+
 def test_data_sets_are_known_by_their_layout_and_year(tmp_path):
     assert identify("scenes:40x64") == ("scenes", "scenes:40x64")
     for name, expected in (("VOC2007", "voc2007"), ("VOC2012seg", "voc2012"), ("flowers", "flowers")):

@@ -8,7 +8,7 @@ from pathlib import Path
 from scob import methods
 from scob.algorithm.guidance import GuidedMethod
 from scob.config import Config, result_neutral_keys
-from scob.config.values import values_before
+from scob.config.values import section_before, values_before
 from scob.data.readers import infer_format
 from scob.errors import UserError
 from scob.files import fingerprint
@@ -34,6 +34,10 @@ def run_name(data_id: str, base: Config, config: Config) -> str:
         del tree[section][key]
     for section, before in values_before().items():  # `auto` leaves a name as it was before there was a choice
         tree[section].update({key: value for key, value in before.items() if tree[section][key] == "auto"})
+    own, kind = methods.written_out(config).method_section(config.method), methods.find(config.method)
+    later = {key: own[key] for key, before in section_before(kind.Settings).items() if own.get(key, before) != before}
+    if later:  # a default that came later gives other results, so it gets another name
+        tree[config.method] = {**(tree.get(config.method) or {}), **later}
     read = {config.method, "scob"} if issubclass(methods.find(config.method), GuidedMethod) else {config.method}
     foreign = set(tree) - {"preset", "data", "labels", "model", "train", "method"} - read
     for section in foreign:  # settings of other methods do not matter
