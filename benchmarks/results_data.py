@@ -81,9 +81,10 @@ def old_runs(results: dict[str, Any]) -> list[Run]:
 def read_runs(folder: Path = RESULTS) -> list[Run]:
     """Every line of every .jsonl file in the folder; without a run on VOC 2007 among them, the older ones.
 
-    `levers.jsonl` (docs/oracles.md) and `backbones.jsonl` (docs/backbones.md) have another form and pages of their own.
+    `levers.jsonl` (docs/oracles.md), `backbones.jsonl` and `minutes.jsonl` (docs/backbones.md) have another form and
+    pages of their own.
     """
-    files = [file for file in sorted(folder.glob("*.jsonl")) if file.stem not in ("levers", "backbones")]
+    files = [file for file in sorted(folder.glob("*.jsonl")) if file.stem not in ("levers", "backbones", "minutes")]
     runs = [json.loads(text) for file in files for text in file.read_text().splitlines()]
     check_same_settings(runs)
     if not any(run["data"] == "voc2007" and not run["candidate"] for run in runs):

@@ -1,5 +1,7 @@
 """The tables of docs/results.md that were measured once: earlier choices of settings, and speed."""
 
+from typing import Any
+
 import numpy as np
 
 from results_data import spread
@@ -57,19 +59,18 @@ def backbone_speed(rows: list[dict[str, object]]) -> list[str]:
     return lines
 
 
-def inference_speed(measured: dict[str, list[dict[str, object]]]) -> list[str]:
+def inference_speed(measured: dict[str, Any]) -> list[str]:
     """Milliseconds of the whole network and of the backbone alone."""
     kinds = {
-        "predict speed, kernels apart": "folded",
-        "predict speed": "fused",
-        "predict speed, one after the other": "fused, measured again",
-        "predict speed, SMT beside stage 4": "fused, the first SMT beside stage 4",
+        "folded": measured["predict speed, kernels apart"],
+        "fused": measured["predict speed"],
+        **{f"fused, {kind}": rows for kind, rows in measured["predict speed, streams and ReLU"].items()},
     }
     lines = ["| kernels | batch | whole network | backbone alone | ratio |", "|---|---|---|---|---|"]
-    for key, kernels in kinds.items():
-        for r in sorted(measured[key], key=lambda r: int(str(r["batch"]))):
-            cells = f"{r['network_ms']:.2f} ms | {r['backbone_ms']:.2f} ms | {r['ratio']:.2f}"
-            lines.append(f"| {kernels} | {r['batch']} | {cells} |")
+    for kernels, rows in kinds.items():
+        for r in rows:
+            cells = f"{r['network_ms']:.2f} ms | {r['backbone_ms']:.2f} ms | {r['ratio']:.3f}"
+            lines.append(f"| {kernels.replace('fused, the same', 'the same')} | {r['batch']} | {cells} |")
     return lines
 
 

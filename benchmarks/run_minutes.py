@@ -1,6 +1,6 @@
 """How long runs would take on this machine, from a few steps of each: the minutes of docs/backbones.md.
 
-    python benchmarks/run_minutes.py --data VOC2007 --data COCO2014small,data.evaluate=val2014 --out minutes.json \\
+    python benchmarks/run_minutes.py --data VOC2007 --data COCO2014small,data.evaluate=val2014 --out minutes.jsonl \\
         --backbones photographs,resnet50-folder --sizes 224,320,448 --methods role,scob,full
 
 Each run has the settings of `scob train` (12 epochs, batch 16) on the CPU, and is timed twice; the shorter time counts,
@@ -37,10 +37,13 @@ def main() -> None:
     for data, size, backbone, method in product(o.data, *(x.split(",") for x in (o.sizes, o.backbones, o.methods))):
         config = config_of(data, backbone, size, method)
         times = [estimate_seconds(config, load_data(config)) for _ in range(2)]
-        minutes = min(seconds for seconds in times if seconds is not None) / 60
+        fitting = [seconds for seconds in times if seconds is not None]
+        if not fitting:
+            print(data, size, backbone, method, "does not fit into memory", flush=True)
+            continue
         row = {
             "data": Path(data.split(",")[0]).name, "size": int(size), "backbone": Path(backbone).name,
-            "method": method, "minutes": round(minutes, 1), "epochs": config.train.epochs,
+            "method": method, "minutes": round(min(fitting) / 60, 1), "epochs": config.train.epochs,
         }  # fmt: skip
         print(*row.values(), flush=True)
         with o.out.open("a") as file:
