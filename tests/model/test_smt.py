@@ -93,6 +93,8 @@ def test_stretched_as_torch_interpolates(count: int, length: int) -> None:
     encoding = torch.rand(count, 5)
     expected = torch.nn.functional.interpolate(encoding.T[None], size=length, mode="linear")[0].T
     assert torch.allclose(stretch(encoding, length), expected, atol=1e-6)
+    half = stretch(encoding.bfloat16(), length)
+    assert half.dtype == torch.bfloat16 and torch.allclose(half.float(), expected, atol=0.02)
 
 
 def test_gradients_are_finite_under_any_mask(features: torch.Tensor, keep: torch.Tensor) -> None:

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from scob.labels import Labels
+from scob.methods.chosen_label import log_chosen
+from scob.recovery import calibration as calibration_module
 from scob.recovery.calibration import Calibrated, calibrate, logit, shift_to, sigmoid, temperature_of
 from scob.training.finished_run import RunImages
 from scob.training.metrics import calibration
@@ -67,8 +70,40 @@ def test_labels_that_stand_out_do_not_make_it_much_too_sure() -> None:
 
 def test_very_many_held_out_images_take_no_longer_than_enough_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     confidence, _, observed, k = drawn(3000, 1, 2.0, 0.0)
-    monkeypatch.setattr("scob.recovery.calibration.MOST", 600 * 12)
+    images = []
+
+    def counted(logits: torch.Tensor, *nodes: torch.Tensor) -> torch.Tensor:
+        images.append(len(logits))
+        return log_chosen(logits, *nodes)
+
+    monkeypatch.setattr(calibration_module, "MOST", 600 * 12)
+    monkeypatch.setattr(calibration_module, "log_chosen", counted)
     assert temperature_of(confidence, observed, k) == pytest.approx(2.0, rel=0.15)
+    assert sum(images) == 600 * len(calibration_module.TEMPERATURES)
+
+
+def test_a_label_that_is_known_to_be_absent_was_not_chosen() -> None:
+    """Whatever the scores say of it."""
+    confidence, _, observed, k = drawn(3000, 1, 1.0, 0.0)
+    absent = np.full((3000, 4), -1, np.int8)
+    sure = np.full((3000, 4), 0.999, np.float32)
+    more = temperature_of(np.hstack([confidence, sure]), np.hstack([observed, absent]), k)
+    assert more == temperature_of(confidence, observed, k)
+
+
+def test_what_cannot_tell_a_temperature_leaves_it_at_1() -> None:
+    confidence, _, observed, k = drawn(200, 1, 0.5, 0.0)
+    broken = confidence.copy()
+    broken[np.flatnonzero((observed == 1).any(axis=1))[0], 0] = np.nan
+    assert temperature_of(broken, observed, k) == pytest.approx(1.0)
+    flat = np.full_like(confidence, 0.3)
+    assert temperature_of(flat, observed, k) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("k", [12.0, 20.0])
+def test_as_many_labels_expected_as_there_are_classes_leave_it_at_1(k: float) -> None:
+    confidence, _, observed, _ = drawn(300, 1, 0.5, 0.0)
+    assert temperature_of(confidence, observed, k) == 1.0
 
 
 def test_too_few_held_out_positives_leave_the_temperature_at_1() -> None:

@@ -191,13 +191,24 @@ def test_the_images_are_read_once(small: Small, monkeypatch: pytest.MonkeyPatch)
     assert opened == [str(small.photos)]
 
 
-@pytest.mark.parametrize("word", ["pairs.shft=true", "pairs.epochs=-1", "method=pears", "ll-r.delta=much"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pairs.shft=true", "shft"),
+        ("pairs.epochs=-1", "epochs"),
+        ("method=pears", "pears"),
+        ("ll-r.delta=much", "delta"),
+        ("pairs=5", r"pairs is a section of settings, not 5: give its settings as pairs\.KEY=VALUE"),
+        ("method=pairs scob.contrast=byol", "cannot be combined with scob.contrast=byol"),
+        ("method=vlpl", "needs another model's scores"),
+    ],
+)
 def test_wrong_settings_of_a_method_are_refused_before_the_images_are_read(
-    small: Small, monkeypatch: pytest.MonkeyPatch, word: str
+    small: Small, monkeypatch: pytest.MonkeyPatch, words: str, said: str
 ) -> None:
     monkeypatch.setattr("scob.training.prepare.read_images", lambda *_, **__: pytest.fail("the images were read"))
-    with pytest.raises(UserError, match=word.split("=")[0].split(".")[-1] + "|pears"):
-        prepared(small.photos, small, word, estimate=False)
+    with pytest.raises(UserError, match=said):
+        prepared(small.photos, small, *words.split(), estimate=False)
 
 
 def test_every_unknown_class_of_a_validation_table_is_listed(small: Small, tmp_path: Path) -> None:
@@ -258,6 +269,6 @@ def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: S
         return methods.settings_of(config, "pairs").model_dump()
 
     assert not chosen()["contrast"]
-    defaults = {"weight": 1, "trust": 0.5, "shift": True, "choice": 3}
+    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 3}
     assert chosen("pairs.contrast=true", "pairs.epochs=2") == {**defaults, "epochs": 2, "contrast": True}
     assert chosen("scob.lambda_c=0.3")["contrast"]  # a setting of the contrast is not without effect

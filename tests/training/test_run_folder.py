@@ -1,11 +1,13 @@
 """The run folder: its files, its lock and its log."""
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scob.config import read_yaml
+from scob import methods
+from scob.config import Config, read_yaml
 from scob.errors import UserError
 from scob.methods.pairs import PairsSettings
 from scob.training.checkpoint import Progress
@@ -51,6 +53,21 @@ def test_a_run_from_before_a_setting_of_its_method_is_read_as_it_was(tmp_path: P
     run.write_config(configure("method=pairs", "pairs.trust=0.3"))
     section = run.read_config().method_section("pairs")
     assert section["channels"] == 0 and section["trust"] == 0.3 and section["shift"] is True
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["not loadable", "not known"])
+def test_a_run_whose_method_cannot_be_had_is_read_as_it_was_written(
+    tmp_path: Path, configure: Any, monkeypatch: pytest.MonkeyPatch, offered: bool
+) -> None:
+    """Its model can be used without the package of its method, or with one that does not work here."""
+    broken = {"confident": EntryPoint("confident", "no_such_package.module", "scob.methods")}
+    monkeypatch.setattr(methods, "plugins", lambda kind: broken if offered and kind == "methods" else {})
+    run = RunFolder(tmp_path / "run")
+    tree = configure().model_dump() | {"method": "confident", "confident": {"limit": 0.4}}
+    run.write_config(Config.model_validate(tree))
+    assert run.read_config().method_section("confident") == {"limit": 0.4}
+    with pytest.raises(UserError, match="confident"):
+        methods.written_out(run.read_config())
 
 
 def test_a_folder_without_settings_is_not_a_run(tmp_path: Path) -> None:

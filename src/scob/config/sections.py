@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from scob.config.setting import Section, setting
+from scob.errors import UserError
 
 RELEASED_K = {"coco": 3.9}  # by data.format: the authors' code has a k of its own for COCO
 
@@ -262,7 +263,10 @@ class Config(BaseModel):
 
     def method_section(self, name: str) -> dict[str, Any]:
         """A method's own section as the user wrote it; {} if there is none."""
-        return dict((self.model_extra or {}).get(name) or {})
+        section = (self.model_extra or {}).get(name) or {}
+        if not isinstance(section, dict):
+            raise UserError(f"{name} is a section of settings, not {section!r}: give its settings as {name}.KEY=VALUE")
+        return dict(section)
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -44,7 +44,7 @@ def section_before(section: type[Section]) -> dict[str, Any]:
 
 
 def values_before() -> dict[str, dict[str, Any]]:
-    """The same for all sections that have such settings."""
+    """`section_before` of every section that has such settings."""
     values = {name: section_before(section) for name, section in SECTIONS.items()}
     return {name: before for name, before in values.items() if before}
 

@@ -34,6 +34,7 @@ __all__ = [
     "register_folder",
     "section_names",
     "settings_of",
+    "written_out",
 ]
 
 _registered: dict[str, type[Method]] = {}
@@ -137,11 +138,16 @@ def settings_of(config: Config, name: str) -> Section:
 def written_out(config: Config, stored: bool = False) -> Config:
     """The configuration with all settings of its method: their defaults may change, and a run keeps what it began with.
 
-    Settings that a `stored` run lacks came later, and have the value that says how things were before. A method that is
-    not known here is left as it is.
+    Settings that a `stored` run lacks came later, and have the value that says how things were before. A stored run's
+    method need not be known here, or loadable: its settings are left as they are.
     """
-    if config.method == "scob" or config.method not in names():
+    if config.method == "scob":
         return config
-    section = find(config.method).Settings
+    try:
+        section = find(config.method).Settings
+    except UserError:
+        if stored:
+            return config
+        raise
     own = section.model_construct().model_dump(mode="json") | (section_before(section) if stored else {})
     return config.model_copy(update={config.method: own | config.method_section(config.method)}) if own else config

@@ -16,7 +16,7 @@ With `shift`, the map of each image begins at another cell in every epoch, and w
 the other. It still shows the same things, but an image is no longer known by the places where they are. And some
 channels, others for each image, each pair and each epoch, are set to 0: of C channels a share of C / (C + `channels`),
 so that a backbone with many channels loses more of them than one with few. (If the channels of a map say much the same
-thing, the noise that this adds to a sum over them is as strong for any C.) Neither concerns masks and contrast.
+thing, the noise that this adds to a sum over them is as strong for any C.) Neither affects masks and contrast.
 
 While an image has been seen fewer than `epochs` times, the likelihood of its label is added, for images and pairs (for
 a pair, the mean over both labels): if class c is shown with probability p_c and one of the classes shown was chosen,
@@ -92,7 +92,7 @@ def shifted(features: Tensor, down: Tensor, right: Tensor) -> Tensor:
 
 
 def thinned(features: Tensor, draw: Tensor, share: float) -> Tensor:
-    """Feature maps (B, C, h, w) without the channels whose draw (B, C) is below `share`; the others are raised."""
+    """Feature maps (B, C, h, w) without the channels whose draw (B, C) is below `share`; the others make up for it."""
     kept = (draw >= share).to(features.dtype) / (1 - share)
     return features * kept[:, :, None, None]
 

@@ -110,12 +110,13 @@ class SemanticMaskedTransformer(nn.Module):
 def stretch(encoding: Tensor, length: int) -> Tensor:
     """A learned 1-D encoding (n, D), interpolated linearly to another length (length, D).
 
-    As `F.interpolate` does it without aligned corners, but its gradient on a GPU is the same in every run.
+    As `F.interpolate` does it without aligned corners, but its gradient on a GPU is the same in every run. Half
+    precision would be too coarse for the places.
     """
     count = len(encoding)
     if count == length:
         return encoding
-    places = torch.arange(length, device=encoding.device, dtype=encoding.dtype)
+    places = torch.arange(length, device=encoding.device, dtype=torch.promote_types(encoding.dtype, torch.float32))
     at = ((places + 0.5) * (count / length) - 0.5).clamp(0, count - 1)
     near = (1 - (at[:, None] - torch.arange(count, device=encoding.device)).abs()).clamp(min=0)
-    return (near[:, :, None] * encoding).sum(dim=1)
+    return (near[:, :, None] * encoding).sum(dim=1).to(encoding.dtype)

@@ -5,8 +5,9 @@ A confidence c becomes sigmoid(logit(c) / T + b). Two numbers that a run knows w
 - b: the probabilities of an image's unknown labels add up to the positives it is expected to have beyond those observed
   (`labels.k`).
 - T: of the images that were held out, the observed labels are as likely as possible, if each is one of the labels that
-  its image shows, chosen at random (methods/chosen_label.py). An image with several of them has their mean. Images that
-  were trained on cannot tell: the network has learnt their labels by heart. Without enough held-out images, T is 1.
+  its image shows, chosen at random (methods/chosen_label.py). An image with several of them has their mean; where most
+  labels are known, T comes out up to a fifth too large. Images that were trained on cannot tell: the network has learnt
+  their labels by heart. Without enough held-out images, T is 1.
 
 Images that the label estimator knows and images that only have scores get a b each: their confidences are different
 quantities. Both maps are the same for all classes; a b for each class made the ranking worse (docs/oracles.md).
@@ -26,7 +27,8 @@ from scob.training.finished_run import RunImages
 ENOUGH = 30  # held-out images with an observed positive and an unknown label
 MOST = 160_000  # labels of such images: more would tell T no better, and take long
 IMPOSSIBLE = 100.0  # the log-odds against a label that was observed to be absent
-TEMPERATURES = np.geomspace(0.25, 4.0, 65)
+TEMPERATURES: list[float] = sorted(np.geomspace(0.25, 4.0, 65).tolist(), key=lambda t: abs(np.log(t)))  # 1 first
+FULLEST = 0.95  # of all labels: how many can be expected to be present
 LEAST = 0.05  # of k: the unknown positives that an image is expected to have, at least
 Logits = NDArray[np.float64]
 
@@ -71,9 +73,12 @@ def shift_to(scaled: Logits, expected: float) -> float:
 
 
 def temperature_of(scores: Floats, observed: NDArray[np.int8], k: float) -> float:
-    """T from the observed positives of images (N, L) that were not trained on; 1 if they are too few."""
+    """T from the observed positives of images (N, L) that were not trained on; 1 if they are too few.
+
+    1, too, if k is as large as the number of classes: then it says nothing about which labels are present.
+    """
     rows = np.flatnonzero((observed == PRESENT).any(axis=1) & (observed == UNKNOWN).any(axis=1))
-    if len(rows) < ENOUGH:
+    if len(rows) < ENOUGH or k > FULLEST * observed.shape[1]:
         return 1.0
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), max(ENOUGH, MOST // observed.shape[1]))).astype(int)]
     seen = observed[rows]
@@ -87,10 +92,10 @@ def temperature_of(scores: Floats, observed: NDArray[np.int8], k: float) -> floa
         scaled = logits / temperature
         shifted = torch.from_numpy(scaled + shift_to(scaled, k * len(rows))).float()
         chosen = [log_chosen(few, *nodes) for few in torch.split(shifted, 256)]  # each needs 16 numbers per label
-        return float((torch.cat(chosen) * positive).sum())
+        total = float((torch.cat(chosen) * positive).sum())
+        return total if np.isfinite(total) else -np.inf
 
-    found: float = max(TEMPERATURES.tolist(), key=likelihood)
-    return found
+    return max(TEMPERATURES, key=likelihood)  # the first of equals
 
 
 def calibrate(confidence: Floats, scores: Floats, known: RunImages) -> Calibrated:
@@ -107,7 +112,7 @@ def calibrate(confidence: Floats, scores: Floats, known: RunImages) -> Calibrate
         certain = float((observed[rows] == PRESENT).sum(axis=1).mean())
         expected = max(LEAST * known.k, known.k - certain) * int(rows.sum())
         entries = logit(values[rows][unknown[rows]]) / temperature
-        return shift_to(entries, min(expected, 0.95 * len(entries)))
+        return shift_to(entries, min(expected, FULLEST * len(entries)))
 
     rows: NDArray[np.bool_] = np.asarray(estimated.any(axis=1), dtype=np.bool_)
     scored = ~rows if (~rows).any() else np.ones(len(rows), dtype=np.bool_)  # new images have scores alone

@@ -106,8 +106,9 @@ def prepare(
     if init is not None and out is not None:
         given = merge(given, settings_of_model(Path(init), out))
     first = resolve(merge(given, asked), "on the command line", methods.section_names())
-    for name in {first.method, *(asked.keys() & methods.section_names())}:
+    for name in sorted({first.method, *(asked.keys() & methods.section_names())}):
         methods.settings_of(first, name)  # refused before the images are read
+    methods.class_for(first).adjust(first)
     body = load_backbone(first.model.backbone, first.model.freeze)  # before the images are read: it may be missing
     if val is not None:
         check_validation_classes(val, source, listed_images(first).labels.classes, reading_options(first))
