@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from scob.errors import UserError
 from scob.inference.model import Scob, load_model
 from scob.inference.onnx.export import export
 from scob.inference.onnx.runtime import OnnxModel
+from scob.model.fold import has_batchnorm
 from support.small_model import Small
 
 
@@ -43,6 +45,15 @@ def test_a_model_predicts_in_half_precision_if_asked(small: Small) -> None:
     assert not np.array_equal(exact, rounded) and np.allclose(exact, rounded, atol=0.05)
     with pytest.raises(UserError, match="fp32 or bf16, not 'fp16'"):
         Scob.from_pretrained(small.run, "cpu", "fp16")  # type: ignore[arg-type]
+
+
+def test_on_a_cpu_a_model_predicts_with_a_folded_copy(small: Small) -> None:
+    model = Scob.from_pretrained(small.run, "cpu")
+    pixels = np.random.default_rng(0).integers(0, 256, (4, model.size, model.size, 3), dtype=np.uint8)
+    with torch.inference_mode():
+        exact = model.network(model.prepare(pixels)).sigmoid().numpy()
+    assert has_batchnorm(model.network) and not has_batchnorm(model._predictor)
+    assert np.allclose(model.scores(pixels), exact, atol=1e-5)
 
 
 def test_a_model_of_another_version_is_refused(own_run: Path) -> None:

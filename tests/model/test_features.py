@@ -9,7 +9,8 @@ import torch
 from scob.data.views import Views
 from scob.errors import UserError
 from scob.model.backbone import Backbone
-from scob.model.features import FeatureSource, cache_features, resolve_precision
+from scob.model.features import FeatureSource, cache_features, fast_backbone, resolve_precision
+from scob.model.fold import has_batchnorm
 from scob.model.load_backbone import load_backbone
 from scob.model.row_tables import RowStorage
 
@@ -44,6 +45,21 @@ def test_a_backbone_that_learns_has_no_cache(tiny_backbone: Path, images: torch.
     source = FeatureSource(load_backbone(str(tiny_backbone), "stages"), Views(64), "fp32")
     with pytest.raises(UserError, match="freeze=all"):
         cache_features(source, [images], 7, RowStorage())
+
+
+def test_on_a_cpu_a_frozen_backbone_is_folded(tiny_backbone: Path, images: torch.Tensor) -> None:
+    frozen, views = load_backbone(str(tiny_backbone)), Views(64)
+    assert has_batchnorm(frozen)
+    for norm in (part for part in frozen.modules() if isinstance(part, torch.nn.BatchNorm2d)):
+        norm.running_mean.uniform_(-1, 1)  # type: ignore[union-attr]
+        norm.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
+    fast = fast_backbone(frozen, "fp32")
+    assert fast is not None and not has_batchnorm(fast)
+    pixels = views.normalise(images)
+    exact, folded = (FeatureSource(frozen, views, "fp32", copy).of(pixels) for copy in (None, fast))
+    assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(exact[0], folded[0], strict=True))
+    assert fast_backbone(frozen, "fp64") is None
+    assert fast_backbone(load_backbone(str(tiny_backbone), "stages"), "fp32") is None, "its BatchNorm may change"
 
 
 def test_precision() -> None:

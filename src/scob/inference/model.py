@@ -126,12 +126,16 @@ class Scob:
 
     @cached_property
     def _predictor(self) -> "nn.Module":
-        """What computes the scores: the network, or its fast copy in half precision."""
+        """What computes the scores: a fast copy of the network, in half precision or for a CPU, or the network."""
         import torch
 
         from scob.model.fast_network import FastNetwork
+        from scob.model.fold import has_batchnorm
 
-        return self.network if self.precision == "fp32" else FastNetwork(self.network, torch.bfloat16)
+        if self.precision == "bf16":
+            return FastNetwork(self.network, torch.bfloat16)
+        folds = self.device.type == "cpu" and has_batchnorm(self.network.backbone)
+        return FastNetwork(self.network, torch.float32) if folds else self.network
 
     def predict(
         self,

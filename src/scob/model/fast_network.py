@@ -1,4 +1,4 @@
-"""A copy of a network that predicts faster on a GPU. It has no gradient."""
+"""A copy of a network that predicts faster. It has no gradient."""
 
 import copy
 from typing import Any
@@ -12,7 +12,7 @@ from scob.model.network import Network
 
 
 class FastNetwork(nn.Module):
-    """The same function: the backbone folded, all weights in `dtype`, and the first SMT beside the last stage.
+    """The same function: BatchNorm folded into the convolutions, and all weights in `dtype`.
 
     The first SMT needs only the last but one stage of the backbone. On a GPU, if the backbone is a ResNet, it runs on a
     second stream while the last stage is computed: at small batches neither of them fills the GPU.

@@ -13,7 +13,7 @@ from torch import Tensor
 from scob.data.views import Views
 from scob.errors import UserError
 from scob.model.backbone import Backbone, Features
-from scob.model.fold import fast_copy
+from scob.model.fold import fast_copy, has_batchnorm
 from scob.model.row_tables import RowStorage
 
 
@@ -61,8 +61,17 @@ class FeatureCache:
 
 
 def fast_backbone(backbone: Backbone, precision: str) -> Backbone | None:
-    """A frozen backbone folded and in the run's precision, once its BatchNorm statistics are final; else None."""
-    return fast_copy(backbone, torch.bfloat16) if backbone.frozen and precision == "bf16" else None
+    """A frozen backbone folded and in the run's precision, once its BatchNorm statistics are final; else None.
+
+    In full precision only on a CPU: a GPU adds a convolution's bias in a pass of its own, which costs as much as
+    BatchNorm.
+    """
+    if not backbone.frozen:
+        return None
+    if precision == "bf16":
+        return fast_copy(backbone, torch.bfloat16)
+    on_cpu = next(backbone.parameters()).device.type == "cpu"
+    return fast_copy(backbone, torch.float32) if precision == "fp32" and on_cpu and has_batchnorm(backbone) else None
 
 
 class FeatureSource:
@@ -89,7 +98,7 @@ class FeatureSource:
         if self.precision == "fp64":
             stacked = stacked.double()
         if self.fast is not None:
-            third, fourth = self.fast(stacked.to(torch.bfloat16))
+            third, fourth = self.fast(stacked.to(torch.bfloat16 if self.precision == "bf16" else torch.float32))
         else:
             with autocast(device, self.precision):
                 third, fourth = self.backbone(stacked)

@@ -26,6 +26,11 @@ def fold_batchnorm(module: nn.Module) -> nn.Module:
     return folded
 
 
+def has_batchnorm(module: nn.Module) -> bool:
+    """Whether there is anything to fold."""
+    return any(isinstance(part, nn.BatchNorm2d) for part in module.modules())
+
+
 class RectifiedConvolution(nn.Module):
     """relu(convolution(x)), or relu(convolution(x) + z), as one kernel on a GPU. It has no gradient: for inference."""
 

@@ -22,6 +22,7 @@ from scob.parallel import Processes
 from scob.training.checkpoint import backbone_state
 from scob.training.events import CachingFeatures, Calibrating, Listener, Note, progress_of, reported, silent
 from scob.training.execution import WHERE, agree_on, plan_inputs, read_execution
+from scob.training.host_memory import keep_freed_memory
 from scob.training.memory_plan import MOST_RESIDENT, step_down
 from scob.training.out_of_memory import is_out_of_memory, release
 from scob.training.run_data import Data
@@ -66,6 +67,8 @@ def open_inputs(
     With `restored`, the tensors of a checkpoint, BatchNorm need not be calibrated again.
     """
     device, t = processes.device, config.train
+    if device.type == "cpu":
+        keep_freed_memory()
     precision = resolve_precision(device, t.precision)
     backbone = load_backbone(config.model.backbone, config.model.freeze).to(device)
     mean, std = preprocessing(config.model.backbone)

@@ -18,6 +18,7 @@ from scob.model.backbone import Backbone
 from scob.model.load_backbone import backbone_from_config
 from scob.model.network import Network, build_network
 from scob.tensor_file import RawTensor, file_pieces
+from scob.training.host_memory import keep_freed_memory
 
 FORMAT = "scob-model-1"
 
@@ -139,6 +140,8 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
         raise UserError(
             f"{folder}: the weights do not match config.json: {str(error).splitlines()[-1].strip()}"
         ) from error
+    if torch.device(device).type == "cpu":
+        keep_freed_memory()
     return network.to(device).eval(), card
 
 

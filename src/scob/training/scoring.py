@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scob.data.feed import Feed
 from scob.data.views import Views
-from scob.model.features import FeatureSource, autocast, resolve_precision
+from scob.model.features import FeatureSource, autocast, fast_backbone, resolve_precision
 from scob.model.network import Network
 from scob.parallel import Processes
 from scob.training.model_folder import ModelCard
@@ -26,8 +26,9 @@ def row_batches(count: int, batch: int, rank: int = 0, processes: int = 1) -> It
 
 def model_source(network: Network, card: ModelCard, device: torch.device) -> FeatureSource:
     """Features of the clean views that a model folder was made for."""
-    views = Views(card.size, card.mean, card.std)
-    return FeatureSource(network.backbone, views, resolve_precision(device, "auto"))
+    views, precision = Views(card.size, card.mean, card.std), resolve_precision(device, "auto")
+    fast = fast_backbone(network.backbone, precision) if device.type == "cpu" else None
+    return FeatureSource(network.backbone, views, precision, fast)
 
 
 @torch.no_grad()
