@@ -1,4 +1,4 @@
-"""How long runs would take on this machine, from a few steps of each: the minutes of docs/backbones.md.
+"""How long runs would take on this machine, from a few steps of each: the hours of docs/backbones.md.
 
     python benchmarks/run_minutes.py --data VOC2007 --data COCO2014small,data.evaluate=val2014 --out minutes.jsonl \\
         --backbones photographs,resnet50-folder --sizes 224,320,448 --methods role,scob,full

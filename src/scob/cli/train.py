@@ -202,7 +202,8 @@ def check_combination(options: TrainOptions, single_process: bool) -> None:
         raise UserError("--resume continues a run as it was: leave out --images, --init, --backbone and --out")
     if o.resume is not None and (o.size, o.epochs, o.batch) != (None, None, None):
         raise UserError(
-            "--resume continues a run as it was: leave out --size, --epochs and --batch (--extend epochs=N)"
+            "--resume continues a run as it was: leave out --size, --epochs and --batch; to train "
+            "longer, use --extend epochs=N"
         )
 
 

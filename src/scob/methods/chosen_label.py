@@ -5,8 +5,8 @@ probability p_c, each independently of the others, and every class that is shown
 
     P(c chosen) = p_c · E[1 / (1 + N)] = p_c · ∫ over t from 0 to 1 of ∏ over j ≠ c of (1 - p_j + p_j t),
 
-where N counts the other classes that are shown (the integrand is E[t^N]). -log P(c chosen) asks for a high p_c, and
-for low ones of the others only as far as they compete with it: an unobserved class is never called absent, and the
+where N counts the other classes that are shown (the integrand is E[t^N]). -log P(c chosen) raises p_c, and
+lowers the others only as far as they compete with it: an unobserved class is never called absent, and the
 pull on it is bounded.
 """
 

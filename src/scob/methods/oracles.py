@@ -1,6 +1,6 @@
 """Oracles: what a method would reach if it knew labels that it may not see. They show where the distance to full lies.
 
-Three questions about the unknown labels of the training images, each a method (docs/oracles.md, measured in 2026): what
+Three questions about the unknown labels of the training images, each a method (docs/oracles.md): what
 if no positive were ever mistaken for a negative, what if some of the unknown labels were known, and what if the
 label estimator made no mistake after the first epoch? An entry that the data set itself leaves unknown has no cost.
 """

@@ -1,20 +1,20 @@
 """Scob that also learns from pairs of images and, at first, from the likelihood of the chosen label: a method of ours.
 
-Each image stands beside the one before it in the batch: their feature maps, side by side, form one map of twice the
+Each image is paired with the one before it in the batch: their feature maps, side by side, form one map of twice the
 width, which shows what both images show. A class is present in a pair if it is present in one of its images. So an
-observed positive of either image is one of the pair, a class observed to be absent from both is absent, and from what
-is believed of the images, y_1 and y_2, follows what is believed of the pair:
+observed positive of either image is a positive of the pair, and a class observed to be absent from both is absent. What
+is believed of the pair follows from what is believed of its images, y_1 and y_2:
 
     y = 1 - (1 - y_1)(1 - y_2).
 
-Of an unknown label, y_i is halfway between the estimate and the present prediction (`trust`). A pair's loss is the
+For an unknown label, y_i is halfway between the estimate and the current prediction (`trust`). A pair's loss is the
 prediction's half of Eq. 12 without the distribution constraint: (L_BCE to y plus L_BCE+) / 2. There are far more pairs
-than images, so the network cannot learn all of them by heart: what it would learn about one image (this one was called
-a dog, so it shows no person) does not hold for the pairs that the image is part of.
+than images, so the network cannot memorise all of them: what it would memorise about one image (this one was called a
+dog, so it shows no person) does not hold for the pairs that the image is part of.
 
 With `shift`, the map of each image begins at another cell in every epoch, and what leaves it on one side comes back on
-the other. It still shows the same things, but an image is no longer known by the places where they are. And some
-channels, others for each image, each pair and each epoch, are set to 0: of C channels a share of C / (C + `channels`),
+the other. It still shows the same things, but the network cannot recognise an image by where they are. Also, some
+channels, drawn anew for each image, pair and epoch, are set to 0: of C channels a share of C / (C + `channels`),
 so that a backbone with many channels loses more of them than one with few. (If the channels of a map say much the same
 thing, the noise that this adds to a sum over them is as strong for any C.) Neither affects masks and contrast.
 
@@ -24,11 +24,11 @@ a pair, the mean over both labels): if class c is shown with probability p_c and
     P(c chosen) = p_c · E[1 / (1 + N)] = p_c · ∫ over t from 0 to 1 of ∏ over j ≠ c of (1 - p_j + p_j t),
 
 where N counts the other classes shown, and the term is -log P(c chosen) / L (chosen_label.py). ROLE begins slowly,
-because its estimates begin at random; with this term, the network that the estimates then follow is a better one.
-Later it would teach the network by heart which label was chosen.
+because its estimates begin at random; with this term, they soon have a better network to follow. In later epochs the
+term would make the network memorise which label was chosen.
 
-A network that must see in one map what two images show becomes bold: it gives the classes of a single image too high
-probabilities. If in the end it names more labels per image at 0.5 than are expected (k of Eq. 11), the logits of all
+A network that must find the contents of two images in one map becomes overconfident: the probabilities it gives to a
+single image are too high. If it then names more labels per image at 0.5 than expected (k of Eq. 11), the logits of all
 classes, and the estimates, are lowered by one number, so that it names k: on the held-out images if there are a
 thousand or more, else on the training images. The order of its scores stays what it is.
 

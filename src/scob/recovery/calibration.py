@@ -1,13 +1,15 @@
 """From confidence to probability: how many of the labels suggested with 70% are right? About 70 of a hundred.
 
-A confidence c becomes sigmoid(logit(c) / T + b). Two numbers that a run knows without further labels determine both:
+(That holds if the observed labels were chosen at random. If they name what stands out most, fewer are right.)
+
+A confidence c becomes sigmoid(logit(c) / T + b). T and b come from what a run knows already, without further labels:
 
 - b: the probabilities of an image's unknown labels add up to the positives it is expected to have beyond those observed
   (`labels.k`).
-- T: of the images that were held out, the observed labels are as likely as possible, if each is one of the labels that
-  its image shows, chosen at random (methods/chosen_label.py). An image with several of them has their mean; where most
-  labels are known, T comes out up to a fifth too large. Images that were trained on cannot tell: the network has learnt
-  their labels by heart. Without enough held-out images, T is 1.
+- T: makes the observed labels of held-out images as likely as possible, if each was chosen at random from the labels
+  that its image shows (methods/chosen_label.py). Several observed labels of one image count as their mean; where most
+  labels are known, T is up to a fifth too large. Training images cannot be used: the network has memorised their
+  labels. With too few held-out images, T is 1.
 
 Images that the label estimator knows and images that only have scores get a b each: their confidences are different
 quantities. Both maps are the same for all classes; a b for each class made the ranking worse (docs/oracles.md).

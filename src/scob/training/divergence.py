@@ -40,6 +40,7 @@ def cause(experiment: Experiment, batch: Batch | None) -> str:
             image = e.data.train.images.where(rows[0])
             return (
                 f"The features of the backbone {e.config.model.backbone} are not finite for {len(rows)} of {len(bad)} "
-                f"images, {image} among them: its weights are damaged, or they overflow in this precision"
+                f"images, {image} among them: its weights are damaged, or they overflow in this precision. Get "
+                "the weights again, or try train.precision=fp32"
             )
     return "Try a smaller train.lr_smt, a longer train.warmup, or train.precision=fp32"

@@ -52,5 +52,5 @@ def find_model(path: str | Path) -> FoundModel:
             from scob.model.hub import fetch_model
 
             return FoundModel(fetch_model(path.as_posix()))
-        raise UserError(f"there is no model at {path}")
+        raise UserError(f"there is no model at {path}: give a run folder, a model folder, an .onnx file or OWNER/NAME")
     raise UserError(f"{path} is neither a model folder (config.json), a run folder, nor an .onnx file")

@@ -1,4 +1,4 @@
-"""Memory of the CPU: what one tensor leaves is kept for the next."""
+"""CPU memory: what one tensor frees is kept for the next."""
 
 import contextlib
 import ctypes

@@ -55,7 +55,7 @@ class FittingBatch:
                 if not is_out_of_memory(error):
                     raise
             if stop - start == 1:
-                raise UserError("not even one image fits into memory: close what else uses it, or take a smaller model")
+                raise UserError("not even one image fits into memory: close other programs, or use a smaller model")
             release()
             self.size = (stop - start) // 2
             self.listen(Note(f"memory is short: images are now scored {self.size} at a time"))

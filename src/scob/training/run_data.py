@@ -66,7 +66,10 @@ def observe(full: Labels, config: Config, stored: Labels | None, split: Split | 
     s = config.labels
     if stored is not None:
         if stored.classes != full.classes:
-            raise UserError(f"{s.file} has different classes from {config.data.source}: draw the labels again")
+            raise UserError(
+                f"{s.file} has different classes from {config.data.source}: give the label file of this data, or leave "
+                "out labels.file to draw the labels again"
+            )
         row_of = {name: row for row, name in enumerate(stored.images)}
         missing = next((name for name in full.images if name not in row_of), None)
         if missing is not None:
