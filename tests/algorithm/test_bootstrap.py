@@ -144,7 +144,7 @@ def test_backbone_forwards_per_step_and_no_backward(experiment_of: Any, words: t
     batch = next(batches_of(e, 1))
     e.method.begin_epoch(1)
     before = e.source.forwards
-    with e.network.backbone.body.register_forward_hook(watch):
+    with (e.source.fast or e.network.backbone).body.register_forward_hook(watch):
         e.method.step(batch, e.optimiser)
     once, repeated = len(batch.rows), 0
     if views and "scob.contrast=none" not in words and "scob.contrast=byol" not in words:

@@ -56,7 +56,8 @@ def test_strong_views_that_are_clean_views_are_not_computed_again(experiment_of:
     e = experiment_of("scob.positive=self", *words)
     batch = next(batches_of(e, 1))
     computed: list[int] = []
-    with e.network.backbone.register_forward_hook(lambda module, inputs, maps: computed.append(len(inputs[0]))):
+    backbone = e.source.fast or e.network.backbone
+    with backbone.register_forward_hook(lambda module, inputs, maps: computed.append(len(inputs[0]))):
         views = compute_views(e.source, batch, False)
     recoloured = e.source.views.recoloured(batch.keys)
     assert 0 < recoloured.sum() < len(recoloured)
