@@ -41,8 +41,9 @@ def test_memory_that_runs_out_is_one_sentence(small: Small, faults: Any, moment:
         assert "Traceback" not in done.stderr
 
 
-# Runs `scob WORDS` and, when it comes to a certain function, leaves it only so many megabytes. The function's module is
-# imported by the verb, not before it: `scob export` goes on in another process before it imports anything large.
+# Runs `scob WORDS` and, when it comes to a certain function, leaves it only so many megabytes: what earlier tensors
+# freed is taken as well. The function's module is imported by the verb, not before it: `scob export` goes on in another
+# process before it imports anything large.
 LIMITED_AT = """
 import importlib.util, resource, sys
 module, name, spare = sys.argv[1:4]
@@ -55,11 +56,18 @@ class Hook:
         load = spec.loader.exec_module
         def load_and_limit(loaded):
             load(loaded)
-            real = getattr(loaded, name)
+            real, taken, calls = getattr(loaded, name), [], []
             def limited(*words, **more):
-                now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-                resource.setrlimit(resource.RLIMIT_AS, (now + (int(spare) << 20),) * 2)
-                print("limited", flush=True)
+                calls.append(name)
+                if len(calls) == 1:
+                    now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+                    resource.setrlimit(resource.RLIMIT_AS, (now + (int(spare) << 20),) * 2)
+                    try:
+                        while True:
+                            taken.append(bytearray(1 << 20))
+                    except MemoryError:
+                        del taken[-int(spare):]
+                    print("limited", flush=True)
                 return real(*words, **more)
             setattr(loaded, name, limited)
         spec.loader.exec_module = load_and_limit
