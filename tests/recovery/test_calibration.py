@@ -32,10 +32,10 @@ def drawn(images: int, seed: int, steepness: float, offset: float, salient: floa
     return confidence, truth, observed, float((truth == 1).sum(axis=1).mean())
 
 
-def run_images(observed, held_out, k, estimates=None) -> RunImages:
+def run_images(observed, held_out, k) -> RunImages:
     names = tuple(f"{n}.png" for n in range(len(observed)))
     labels = Labels(tuple(f"class {c}" for c in range(observed.shape[1])), names, observed)
-    return RunImages(None, labels, held_out, estimates, k)  # type: ignore[arg-type]
+    return RunImages(None, labels, held_out, None, k)  # type: ignore[arg-type]
 
 
 def test_the_shift_makes_probabilities_add_up() -> None:
@@ -117,21 +117,20 @@ def test_calibrated_confidences_are_probabilities(steepness: float, offset: floa
     confidence, truth, observed, k = drawn(2500, 2, steepness, offset)
     held_out = np.arange(2500) < 600
     known = run_images(observed, held_out, k)
-    probability = calibrate(confidence, confidence, known).probability(confidence, None)
+    probability = calibrate(confidence, known).probability(confidence, ~held_out)
     unseen = np.where(observed == 0, truth, 0)
     before, after = calibration(confidence, unseen).error, calibration(probability, unseen).error
     assert after < min(2.0, before / 4), (before, after)
     assert (np.argsort(probability[0]) == np.argsort(confidence[0])).all(), "the ranking of an image stays"
 
 
-def test_images_with_and_without_an_estimate_have_a_shift_each() -> None:
+def test_images_that_were_trained_on_have_a_shift_of_their_own() -> None:
     scores, _, observed, k = drawn(1000, 3, 1.0, 0.0)
     held_out = np.arange(1000) < 300
-    estimates = np.where(held_out[:, None], np.nan, sigmoid(logit(scores) + 2.0)).astype(np.float32)
-    confidence = np.where(held_out[:, None], scores, estimates)
-    found = calibrate(confidence, scores, run_images(observed, held_out, k, estimates))
-    assert found.with_estimate < found.without_estimate - 1
-    probability = found.probability(confidence, estimates)
+    scores = np.where(held_out[:, None], scores, sigmoid(logit(scores) - 2.0)).astype(np.float32)
+    found = calibrate(scores, run_images(observed, held_out, k))
+    assert found.trained_on > found.others + 1
+    probability = found.probability(scores, ~held_out)
     unknown = observed == 0
     for rows in (held_out, ~held_out):
         expected = k - (observed[rows] == 1).sum(axis=1).mean()
@@ -141,5 +140,5 @@ def test_images_with_and_without_an_estimate_have_a_shift_each() -> None:
 def test_without_unknown_labels_nothing_changes() -> None:
     observed = np.ones((4, 3), np.int8)
     confidence = np.full((4, 3), 0.7, np.float32)
-    assert calibrate(confidence, confidence, run_images(observed, np.zeros(4, bool), 3.0)) == Calibrated()
+    assert calibrate(confidence, run_images(observed, np.zeros(4, bool), 3.0)) == Calibrated()
     assert Calibrated().probability(confidence, None) == pytest.approx(confidence, abs=1e-6)

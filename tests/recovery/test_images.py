@@ -25,14 +25,15 @@ def test_broken_files_are_left_out_and_counted(small: Small, tmp_path: Path) -> 
         unlabelled([paths[1], str(tmp_path / "worse.png")], ("cat",))
 
 
-def test_confidence_is_the_score_if_there_is_no_estimate() -> None:
-    scores, estimates = np.array([[0.4, 0.4]], np.float32), np.array([[0.8, np.nan]], np.float32)
-    split, labels = None, None
-    images = ScoredImages(split, labels, scores, estimates, Calibrated(2.0, 0.5, 1.5))  # type: ignore[arg-type]
-    assert images.confidence == pytest.approx(np.array([[0.6, 0.4]]))
-    odds = np.array([[0.6 / 0.4, 0.4 / 0.6]]) ** 0.5 * np.exp([[0.5, 1.5]])
+def test_a_probability_comes_from_the_score_alone_and_from_whether_the_image_was_trained_on() -> None:
+    scores, estimates = np.array([[0.4, 0.6], [0.4, 0.6]], np.float32), np.array([[0.8, 0.1], [np.nan] * 2], np.float32)
+    split, labels, map_ = None, None, Calibrated(2.0, 0.5, 1.5)
+    images = ScoredImages(split, labels, scores, estimates, np.array([True, False]), map_)  # type: ignore[arg-type]
+    odds = np.array([[0.4 / 0.6, 0.6 / 0.4]]) ** 0.5 * np.exp([[0.5], [1.5]])
     assert images.probability == pytest.approx(odds / (1 + odds), abs=1e-6)
-    assert ScoredImages(split, labels, scores).confidence is scores  # type: ignore[arg-type]
+    new = ScoredImages(split, labels, scores, calibrated=map_)  # type: ignore[arg-type]
+    assert new.probability[0] == pytest.approx(images.probability[1])
+    assert ScoredImages(split, labels, scores).probability == pytest.approx(scores)  # type: ignore[arg-type]
 
 
 def test_files_are_shown_where_they_are_and_drawn_images_are_saved(small: Small, tmp_path: Path) -> None:

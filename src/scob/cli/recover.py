@@ -16,8 +16,8 @@ from scob.files import free_path, named
 SHOWN = 10  # suggestions
 COLUMNS = (
     "confidence: how likely the label is right (of 100 suggestions with 0.7, about 70 are; fewer if your labels name "
-    "what stands out most), from two numbers: the score of the trained model, and the estimate that training made "
-    "(blank for held-out images)."
+    "what stands out most), from the score of the trained model. estimate: what training believed of the label (blank "
+    "for held-out images)."
 )
 DOUBT = (
     "score: what a classifier that was not trained on the image gives the label. A low score means a high doubt, above "

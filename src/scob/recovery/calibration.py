@@ -1,8 +1,8 @@
-"""From confidence to probability: how many of the labels suggested with 70% are right? About 70 of a hundred.
+"""From score to probability: how many of the labels suggested with 70% are right? About 70 of a hundred.
 
 (That holds if the observed labels were chosen at random. If they name what stands out most, fewer are right.)
 
-A confidence c becomes sigmoid(logit(c) / T + b). T and b come from what a run knows already, without further labels:
+A score s becomes sigmoid(logit(s) / T + b). T and b come from what a run knows already, without further labels:
 
 - b: the probabilities of an image's unknown labels add up to the positives it is expected to have beyond those observed
   (`labels.k`).
@@ -11,8 +11,9 @@ A confidence c becomes sigmoid(logit(c) / T + b). T and b come from what a run k
   labels are known, T is up to a fifth too large. Training images cannot be used: the network has memorised their
   labels. With too few held-out images, T is 1.
 
-Images that the label estimator knows and images that only have scores get a b each: their confidences are different
-quantities. Both maps are the same for all classes; a b for each class made the ranking worse (docs/oracles.md).
+Images that the network was trained on get a b of their own: it gives their unknown labels lower scores than those of
+other images. Both maps are the same for all classes; a b for each class made the ranking worse, and so did the mean of
+score and label estimate in place of the score (docs/oracles.md).
 """
 
 from dataclasses import dataclass
@@ -37,18 +38,16 @@ Logits = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The map from confidence to probability: T, and b for confidences with and without a label estimate."""
+    """The map from score to probability: T, and b for images that were trained on and for others."""
 
     temperature: float = 1.0
-    with_estimate: float = 0.0
-    without_estimate: float = 0.0
+    trained_on: float = 0.0
+    others: float = 0.0
 
-    def probability(self, confidence: Floats, estimates: Floats | None) -> Floats:
-        """Confidences (N, L) as probabilities (N, L)."""
-        shift = np.full(confidence.shape, self.without_estimate)
-        if estimates is not None:
-            shift = np.where(np.isnan(estimates), self.without_estimate, self.with_estimate)
-        return np.asarray(sigmoid(logit(confidence) / self.temperature + shift), dtype=np.float32)
+    def probability(self, scores: Floats, trained_on: NDArray[np.bool_] | None) -> Floats:
+        """Scores (N, L) as probabilities (N, L); `trained_on` (N,), None: no image was."""
+        shift = self.others if trained_on is None else np.where(trained_on, self.trained_on, self.others)[:, None]
+        return np.asarray(sigmoid(logit(scores) / self.temperature + shift), dtype=np.float32)
 
 
 def logit(p: Floats) -> Logits:
@@ -100,23 +99,21 @@ def temperature_of(scores: Floats, observed: NDArray[np.int8], k: float) -> floa
     return max(TEMPERATURES, key=likelihood)  # the first of equals
 
 
-def calibrate(confidence: Floats, scores: Floats, known: RunImages) -> Calibrated:
-    """The map for a run, from the confidences and scores (N, L) of its own images."""
+def calibrate(scores: Floats, known: RunImages) -> Calibrated:
+    """The map for a run, from the scores (N, L) of its own images."""
     observed, held_out = known.observed.values, known.held_out
     unknown = observed == UNKNOWN
     if not unknown.any() or not len(observed):
         return Calibrated()
     temperature = temperature_of(scores[held_out], observed[held_out], known.k)
-    estimated = np.zeros(observed.shape, dtype=bool) if known.estimates is None else ~np.isnan(known.estimates)
 
-    def shift(values: Floats, rows: NDArray[np.bool_]) -> float:
+    def shift(rows: NDArray[np.bool_]) -> float:
         """b for the images `rows` (N,)."""
         certain = float((observed[rows] == PRESENT).sum(axis=1).mean())
         expected = max(LEAST * known.k, known.k - certain) * int(rows.sum())
-        entries = logit(values[rows][unknown[rows]]) / temperature
+        entries = logit(scores[rows][unknown[rows]]) / temperature
         return shift_to(entries, min(expected, FULLEST * len(entries)))
 
-    rows: NDArray[np.bool_] = np.asarray(estimated.any(axis=1), dtype=np.bool_)
-    scored = ~rows if (~rows).any() else np.ones(len(rows), dtype=np.bool_)  # new images have scores alone
-    without = shift(scores, scored)
-    return Calibrated(temperature, shift(confidence, rows) if rows.any() else without, without)
+    everything = np.ones(len(held_out), dtype=np.bool_)
+    trained_on, others = (shift(rows if rows.any() else everything) for rows in (~held_out, held_out))
+    return Calibrated(temperature, trained_on, others)

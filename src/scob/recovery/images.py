@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from scob.data.check import broken_images
@@ -24,27 +25,21 @@ from scob.recovery.calibration import Calibrated
 class ScoredImages:
     """N images: observed labels, the model's scores (N, L), the estimator's values (N, L) with NaN for missing ones.
 
-    `calibrated` turns confidence into probability; without it, confidence stays what it is.
+    `trained_on` (N,) marks those that the model was trained on; None: it was trained on none of them. `calibrated`
+    turns scores into probabilities; without it, they stay what they are.
     """
 
     split: Split
     observed: Labels
     scores: Floats
     estimates: Floats | None = None
+    trained_on: NDArray[np.bool_] | None = None
     calibrated: Calibrated = field(default_factory=Calibrated)
 
     @property
-    def confidence(self) -> Floats:
-        """The mean of score and estimate, (N, L); the score alone if there is no estimate."""
-        if self.estimates is None:
-            return self.scores
-        mean = (self.scores + self.estimates) / 2
-        return np.asarray(np.where(np.isnan(self.estimates), self.scores, mean), dtype=np.float32)
-
-    @property
     def probability(self) -> Floats:
-        """The calibrated confidence, (N, L)."""
-        return self.calibrated.probability(self.confidence, self.estimates)
+        """The calibrated scores, (N, L)."""
+        return self.calibrated.probability(self.scores, self.trained_on)
 
 
 def unlabelled(paths: Sequence[str], classes: tuple[str, ...]) -> tuple[Split, int]:

@@ -24,7 +24,7 @@ class MeasuredRecovery:
 
     Average precision is that of one ranked list of all entries; precision and recall are those of the entries that
     reach their class's threshold. `calibration_error` is the expected calibration error of the probabilities,
-    `uncalibrated_error` that of the confidences they were made from.
+    `uncalibrated_error` that of the scores they were made from.
     """
 
     average_precision: float
@@ -45,7 +45,7 @@ def true_labels(run: FinishedRun) -> NDArray[np.int8]:
 
 
 def measure(
-    confidence: Floats,
+    scores: Floats,
     probability: Floats,
     observed: NDArray[np.int8],
     truth: NDArray[np.int8],
@@ -55,13 +55,13 @@ def measure(
     unseen = unseen_truth(observed, truth)
     if not (unseen == PRESENT).any() or not (unseen == ABSENT).any():
         return None
-    decided = recovery_metrics(confidence, observed, truth, thresholds)
+    decided = recovery_metrics(scores, observed, truth, thresholds)
     return MeasuredRecovery(
         recovery_metrics(probability, observed, truth).average_precision,
         decided.precision,
         decided.recall,
         calibration(probability, unseen).error,
-        calibration(confidence, unseen).error,
+        calibration(scores, unseen).error,
         decided.entries,
         decided.positives,
     )
@@ -73,9 +73,9 @@ def unseen_truth(observed: NDArray[np.int8], truth: NDArray[np.int8]) -> NDArray
 
 
 def write_measured(
-    folder: Path, measured: MeasuredRecovery, confidence: Floats, probability: Floats, unseen: NDArray[np.int8]
+    folder: Path, measured: MeasuredRecovery, scores: Floats, probability: Floats, unseen: NDArray[np.int8]
 ) -> list[Path]:
     """Write recovery.json and the reliability plot; `unseen` (N, L) is the truth where it was not observed."""
     write_atomically(folder / FILE, json.dumps(null_for_nan(asdict(measured)), indent=1) + "\n")
-    curves = {"confidence": calibration(confidence, unseen), "calibrated": calibration(probability, unseen)}
+    curves = {"score": calibration(scores, unseen), "calibrated": calibration(probability, unseen)}
     return [folder / FILE, *save_figure(calibration_curves(curves), folder / FIGURE)]

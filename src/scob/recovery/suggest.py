@@ -34,8 +34,7 @@ MASK_SIDE = 128  # pixels of a stored mask's longer side, at most: masks are coa
 class SuggestionLimits:
     """Which suggestions to make: those with at least `minimum` probability, and only the `top` best of them.
 
-    `minimum` None takes `thresholds`, one per class, or else the model's own: of score and estimate, not of the
-    probability.
+    `minimum` None takes `thresholds`, one per class, or else the model's own: of the score, not of the probability.
     """
 
     minimum: float | None = None
@@ -62,14 +61,14 @@ class Recovered:
 
 
 def rank(
-    confidence: Floats, observed: NDArray[np.int8], limits: Floats | float, top: int | None = None
+    probability: Floats, observed: NDArray[np.int8], limits: Floats | float, top: int | None = None
 ) -> list[tuple[int, int]]:
     """(row, class) of every unknown entry that reaches its limit, the most confident first.
 
     `top` of them are taken from all classes in turn, so that a frequent class does not leave out the others.
     """
-    rows, classes = np.nonzero((observed == UNKNOWN) & (confidence >= limits))
-    order = np.lexsort((classes, rows, -confidence[rows, classes]))
+    rows, classes = np.nonzero((observed == UNKNOWN) & (probability >= limits))
+    order = np.lexsort((classes, rows, -probability[rows, classes]))
     if top is not None and top < len(order):
         turns = np.empty(len(order), np.int64)  # 0 for the best of each class, 1 for its second best, ...
         for c in np.unique(classes):
@@ -110,7 +109,7 @@ def suggest(
     observed, estimates = images.observed, images.estimates
     probability = images.probability
     if selection.minimum is None:
-        reached = images.confidence >= limits_of(scob, selection)
+        reached = images.scores >= limits_of(scob, selection)
     else:
         reached = probability >= selection.minimum
     pairs = rank(np.where(reached, probability, -1.0).astype(np.float32), observed.values, 0.0, selection.top)
@@ -200,8 +199,7 @@ def recover(
     if run is not None:
         own = run.images
         scores = score_split(scob, own.split, batch, part(progress, "scoring the run's images"))
-        known = ScoredImages(own.split, own.observed, scores, own.estimates)
-        known = replace(known, calibrated=calibrate(known.confidence, known.scores, own))
+        known = ScoredImages(own.split, own.observed, scores, own.estimates, ~own.held_out, calibrate(scores, own))
     if images:
         files = find_images(images)
         split, broken = unlabelled(files.paths, scob.classes)
@@ -238,8 +236,8 @@ def measure_run(
 ) -> tuple[MeasuredRecovery | None, list[Path]]:
     """Measure a run's recovered labels if the data set knows the labels it did not see; the files that were written."""
     observed, truth = scored.observed.values, true_labels(run)
-    confidence, probability = scored.confidence, scored.probability
-    measured = measure(confidence, probability, observed, truth, [float(t) for t in thresholds])
+    scores, probability = scored.scores, scored.probability
+    measured = measure(scores, probability, observed, truth, [float(t) for t in thresholds])
     if measured is None:
         return None, []
-    return measured, write_measured(folder, measured, confidence, probability, unseen_truth(observed, truth))
+    return measured, write_measured(folder, measured, scores, probability, unseen_truth(observed, truth))
