@@ -269,6 +269,6 @@ def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: S
         return methods.settings_of(config, "pairs").model_dump()
 
     assert not chosen()["contrast"]
-    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 3}
+    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 6}
     assert chosen("pairs.contrast=true", "pairs.epochs=2") == {**defaults, "epochs": 2, "contrast": True}
     assert chosen("scob.lambda_c=0.3")["contrast"]  # a setting of the contrast is not without effect

@@ -74,7 +74,7 @@ class PairsSettings(Section):
         before=0,
         ge=0,
     )
-    choice: float = setting(3.0, "weight of the likelihood of the chosen label", None, ge=0)
+    choice: float = setting(6.0, "weight of the likelihood of the chosen label", None, before=3.0, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
     contrast: bool = setting(True, "with the contrastive pass of Scob (`scob.contrast`)", None)
 
