@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+ALL_IMAGES = "all-images"  # the file of the runs that hold no image out
 TITLES = {"voc2007": "VOC 2007", "coco2014small": "COCO2014small", "scenes": "drawn scenes"}
 NOT_COMPARED = {"seed", "device", "checkpoint_minutes", "log_every"}  # settings that may differ between runs of a row
 OLD_FACTS = {"data": "voc2007", "candidate": False, "train_images": 2250, "evaluate_images": 2510, "classes": 20}
@@ -82,9 +83,10 @@ def read_runs(folder: Path = RESULTS) -> list[Run]:
     """Every line of every .jsonl file in the folder; without a run on VOC 2007 among them, the older ones.
 
     `levers.jsonl` (docs/oracles.md), `backbones.jsonl` and `minutes.jsonl` (docs/backbones.md) have another form and
-    pages of their own.
+    pages of their own; `all-images.jsonl` has a table of its own.
     """
-    files = [file for file in sorted(folder.glob("*.jsonl")) if file.stem not in ("levers", "backbones", "minutes")]
+    apart = ("levers", "backbones", "minutes", ALL_IMAGES)
+    files = [file for file in sorted(folder.glob("*.jsonl")) if file.stem not in apart]
     runs = [json.loads(text) for file in files for text in file.read_text().splitlines()]
     check_same_settings(runs)
     if not any(run["data"] == "voc2007" and not run["candidate"] for run in runs):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
-from results_data import DataSet, Run, flat, spread, table
+from results_data import TITLES, DataSet, Run, flat, spread, table
 
 MAIN = {
     "role-cnn": "ROLE + two-conv head (the paper's baseline)",
@@ -154,6 +154,27 @@ def ablation_table(sets: Sequence[DataSet]) -> list[str]:
         cells = [f"{data.text(row)} ({len(data.by_seed(row))})" if data.by_seed(row) else "–" for data in sets]
         rows.append([title, f"{paper_value(row)}", *cells])
     return table(["row", "paper, COCO", *(data.title for data in sets)], rows)
+
+
+def all_images_table(runs: Iterable[Run]) -> list[str]:
+    """Rows that were trained on every image, for each kind of norm: mAP and recovered AP (number of seeds)."""
+    known = list(runs)
+    names = list(dict.fromkeys(run["data"] for run in known))
+    titles = {**MAIN, "pairs": "`pairs`", **{row: title for row, (title, _) in ABLATION.items() if row not in MAIN}}
+    rows = []
+    for norm in ("post", "pre"):
+        of = [run for run in known if run["settings"]["model"]["norm"] == norm]
+        sets = [DataSet(name, tuple(run for run in of if run["data"] == name)) for name in names]
+        for row in [row for row in titles if any(row in data.rows for data in sets)]:
+            cells = [titles[row], norm]
+            for data in sets:
+                seeds, recovered = data.by_seed(row), data.mean(row, "recovery_ap")
+                cells += [f"{data.text(row)} ({len(seeds)})" if seeds else "–"]
+                cells += [share(data.mean(row), data.mean("role-smt"), data.mean("full-smt"))]
+                cells += ["–" if recovered is None else f"{recovered:.1f}"]
+            rows.append(cells)
+    heads = [head for name in names for head in (TITLES.get(name, name), "closed", "recovered AP")]
+    return table(["row", "norm", *heads], rows)
 
 
 def method_table(sets: Sequence[DataSet]) -> list[str]:
