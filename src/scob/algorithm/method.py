@@ -56,7 +56,7 @@ class Problem:
 
 
 class Optimiser(Protocol):
-    """What moves the weights. A step may call it several times, once per loss."""
+    """What moves the weights. An iteration may call it several times, once per loss."""
 
     @property
     def estimator_rate(self) -> Tensor | float:
@@ -65,6 +65,10 @@ class Optimiser(Protocol):
 
     def step(self, loss: Tensor, *leaves: Tensor) -> None:
         """Differentiate `loss` with respect to the parameters and `leaves`, then move the parameters."""
+        ...
+
+    def step_further(self, loss: Tensor) -> None:
+        """Add another loss of the same iteration to the step that was just taken."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,6 +79,42 @@ class AdamOptimiser:
         torch.autograd.backward(loss, inputs=[*self.parameters, *leaves])
         self.processes.sum_gradients(self.parameters)
         self.adam.step()
+
+    def step_further(self, loss: Tensor) -> None:
+        """Move the parameters by what another loss of the same iteration adds to the step that was just taken.
+
+        A second `step` would apply Adam's momentum, which is that of the first loss, once more, however small the
+        second loss is. Here its gradient g is added to the moments, and parameters that have taken the first step move
+        by -rate (1 - beta_1) g / (1 - beta_1^t) / (root of v-hat + epsilon): together, the two are one step along the
+        sum of both gradients. Other parameters take a whole step.
+        """
+        moved = {p for p in self.parameters if p.grad is not None}
+        self.adam.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss, inputs=self.parameters)
+        self.processes.sum_gradients(self.parameters)
+        for group in self.adam.param_groups:
+            further = [p for p in group["params"] if p in moved and p.grad is not None]
+            if further:
+                self._add_to_step(further, group)
+                for parameter in further:
+                    parameter.grad = None
+        self.adam.step()
+
+    @torch.no_grad()
+    def _add_to_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """`step_further` for parameters of one group, which have all taken the same number of steps."""
+        states = [self.adam.state[p] for p in parameters]
+        (beta_1, beta_2), count = group["betas"], states[0]["step"]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        first, second = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq"))
+        torch._foreach_add_(first, gradients, alpha=1 - beta_1)
+        torch._foreach_addcmul_(second, gradients, gradients, value=1 - beta_2)
+        scale = torch._foreach_sqrt(second)
+        torch._foreach_div_(scale, (1 - beta_2**count).sqrt())
+        torch._foreach_add_(scale, group["eps"])
+        change = torch._foreach_div(gradients, scale)
+        torch._foreach_mul_(change, group["lr"] * (1 - beta_1) / (1 - beta_1**count))
+        torch._foreach_sub_(parameters, change)
 
     def state(self) -> dict[str, Tensor]:
         """Adam's moments by parameter number, for a checkpoint."""
