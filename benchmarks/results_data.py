@@ -79,6 +79,11 @@ def old_runs(results: dict[str, Any]) -> list[Run]:
     return runs
 
 
+def lines_of(file: Path) -> list[Run]:
+    """The runs of a file, one per line; none if there is no such file."""
+    return [json.loads(text) for text in file.read_text().splitlines()] if file.is_file() else []
+
+
 def read_runs(folder: Path = RESULTS) -> list[Run]:
     """Every line of every .jsonl file in the folder; without a run on VOC 2007 among them, the older ones.
 
@@ -87,7 +92,7 @@ def read_runs(folder: Path = RESULTS) -> list[Run]:
     """
     apart = ("levers", "backbones", "minutes", ALL_IMAGES)
     files = [file for file in sorted(folder.glob("*.jsonl")) if file.stem not in apart]
-    runs = [json.loads(text) for file in files for text in file.read_text().splitlines()]
+    runs = [run for file in files for run in lines_of(file)]
     check_same_settings(runs)
     if not any(run["data"] == "voc2007" and not run["candidate"] for run in runs):
         runs = old_runs(json.loads((folder / "voc2007.json").read_text())) + runs

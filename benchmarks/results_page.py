@@ -11,7 +11,7 @@ from statistics import fmean
 
 import results_history as history
 import results_tables as tables
-from results_data import ALL_IMAGES, RESULTS, DataSet, data_sets, read_runs
+from results_data import ALL_IMAGES, RESULTS, DataSet, data_sets, lines_of, read_runs
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -29,12 +29,11 @@ def page(folder: Path = RESULTS) -> str:
     runs = read_runs(folder)
     sets = data_sets(runs)
     old = json.loads((folder / "voc2007.json").read_text())
-    all_images = [json.loads(text) for text in (folder / f"{ALL_IMAGES}.jsonl").read_text().splitlines()]
     parts = {
         "claims": tables.claim_table(sets),
         "data sets": [line for data in sets for line in section(data)],
         "ablation": tables.ablation_table(sets),
-        "all images": tables.all_images_table(all_images),
+        "all images": tables.all_images_table(lines_of(folder / f"{ALL_IMAGES}.jsonl")) or ["(Not run yet.)"],
         "methods": tables.method_table(sets) or ["(Not run with this script yet.)"],
         "candidates": tables.candidate_table(runs) or ["(No candidates were run with this script yet.)"],
         "levers": history.lever_table(old["levers"]),

@@ -174,7 +174,7 @@ def all_images_table(runs: Iterable[Run]) -> list[str]:
                 cells += ["–" if recovered is None else f"{recovered:.1f}"]
             rows.append(cells)
     heads = [head for name in names for head in (TITLES.get(name, name), "closed", "recovered AP")]
-    return table(["row", "norm", *heads], rows)
+    return table(["row", "norm", *heads], rows) if rows else []
 
 
 def method_table(sets: Sequence[DataSet]) -> list[str]:

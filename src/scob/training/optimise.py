@@ -109,12 +109,12 @@ class AdamOptimiser:
         first, second = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq"))
         torch._foreach_add_(first, gradients, alpha=1 - beta_1)
         torch._foreach_addcmul_(second, gradients, gradients, value=1 - beta_2)
-        scale = torch._foreach_sqrt(second)
+        scale = list(torch._foreach_sqrt(second))
         torch._foreach_div_(scale, (1 - beta_2**count).sqrt())
         torch._foreach_add_(scale, group["eps"])
-        change = torch._foreach_div(gradients, scale)
+        change = list(torch._foreach_div(gradients, scale))
         torch._foreach_mul_(change, group["lr"] * (1 - beta_1) / (1 - beta_1**count))
-        torch._foreach_sub_(parameters, change)
+        torch._foreach_sub_(tuple(parameters), tuple(change))
 
     def state(self) -> dict[str, Tensor]:
         """Adam's moments by parameter number, for a checkpoint."""
