@@ -15,7 +15,7 @@ from scob.draws import seed_key
 from scob.errors import UserError
 from scob.training.averaging import Average
 from scob.training.best_weights import read_best, remove_bests, save_best, trained_tensors
-from scob.training.build import EVALUATED_AT_ONCE, Experiment
+from scob.training.build import Experiment, scored_at_once
 from scob.training.checkpoint import (
     Checkpoint,
     Progress,
@@ -56,7 +56,7 @@ class Training:
         self.clock = Clock()
         self.execution = experiment.execution
         self.graphed = graphed_step(experiment, self._give_up_graph)
-        self.scored_at_once = FittingBatch(EVALUATED_AT_ONCE, listen)
+        self.scored_at_once = FittingBatch(scored_at_once(experiment.processes.device), listen)
         self.scored: dict[str, Tensor] = {}  # by split, as long as the network has the weights they are of
         with experiment.processes.together():
             self.tracker = open_tracker(experiment.config, run.path) if experiment.processes.first else None
