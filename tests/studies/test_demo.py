@@ -16,7 +16,7 @@ from scob.studies.demo_results import COLUMNS, LONGEST_FIRST, METHODS, Demo
 from scob.training.events import EpochMeasured, Listener, RunEnds
 
 SMALL = ["data.source=scenes:96x64", "data.size=64", "train.epochs=2", "model.width=16", "model.feedforward=32"]
-WORDS = [*SMALL, "model.projection=16", "train.device=cpu"]
+WORDS = [*SMALL, "model.projection=16", "train.device=cpu", "train.evaluate_every=1"]
 
 
 @pytest.fixture(scope="module")
