@@ -110,6 +110,10 @@ def test_the_row_with_pairs_is_trained_as_from_images_on_this_device(made: tuple
     assert "Scob + pairs was trained without the contrastive pass" in (made[0] / "report.html").read_text()
 
 
+def test_few_epochs_are_evaluated_unless_more_are_asked_for() -> None:
+    assert demo_config(0).train.evaluate_every == 4 and demo_config(0, WORDS).train.evaluate_every == 1
+
+
 def test_a_preset_outranks_the_demos_settings() -> None:
     config = demo_config(3, ["preset=paper", "train.epochs=2"])
     assert (config.train.epochs, config.train.batch, config.model.width, config.scob.momentum) == (2, 8, 512, 0.999)

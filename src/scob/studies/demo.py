@@ -37,14 +37,19 @@ from scob.training.run_data import load_data
 from scob.training.train import SharedParts, train
 
 GALLERY = 12
+EVALUATE_EVERY = 4  # epochs, and after the last: an evaluation takes almost half as long as an epoch of ROLE + SMT
 Task = tuple[str, int]  # a row: method and seed
 
 
 def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
-    """configs/demo.yaml with one seed for labels and weights, and `pairs` as `scob train --images` trains it here."""
+    """configs/demo.yaml with one seed for labels and weights, and `pairs` as `scob train --images` trains it here.
+
+    Few epochs are evaluated. A setting that is asked for outranks both.
+    """
     asked, packaged, sections = parse_overrides(overrides), packaged_config("demo"), methods.section_names()
     device = choose_device(resolve(with_preset(packaged, asked), "the demo", sections).train.device)
-    chosen = merge(packaged, {"pairs": {"contrast": pairs_contrast(device, asked)}})
+    pairs = {"contrast": pairs_contrast(device, asked)}
+    chosen = merge(packaged, {"pairs": pairs, "train": {"evaluate_every": EVALUATE_EVERY}})
     seeded = {"labels": {"seed": seed}, "train": {"seed": seed}}
     return resolve(merge(with_preset(chosen, asked), seeded), "the demo", sections)
 
