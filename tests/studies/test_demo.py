@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scob.config import Config
+from scob.config import Config, parse_yaml
 from scob.errors import UserError
 from scob.labels import Labels
 from scob.studies.demo import demo, demo_config, rows_at_once
@@ -16,7 +16,7 @@ from scob.studies.demo_results import COLUMNS, LONGEST_FIRST, METHODS, Demo
 from scob.training.events import EpochMeasured, Listener, RunEnds
 
 SMALL = ["data.source=scenes:96x64", "data.size=64", "train.epochs=2", "model.width=16", "model.feedforward=32"]
-WORDS = [*SMALL, "model.projection=16", "train.device=cpu"]
+WORDS = [*SMALL, "model.projection=16", "train.device=cpu", "train.evaluate_every=1"]
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,21 @@ def test_rows_are_trained_side_by_side_only_on_a_cpu_with_several_threads(monkey
 def test_the_pointing_game_was_played(made: tuple[Path, Demo]) -> None:
     p = made[1].pointing
     assert 0 <= p["inside"] <= 1 and 0 < p["by_chance"] < 1 and p["images"] > 50
+
+
+def test_the_row_with_pairs_is_trained_as_from_images_on_this_device(made: tuple[Path, Demo]) -> None:
+    def contrast(*words: str) -> bool:
+        return bool(demo_config(0, words).method_section("pairs")["contrast"])
+
+    assert not contrast("train.device=cpu")
+    assert contrast("train.device=cpu", "pairs.contrast=true") and contrast("train.device=cpu", "scob.lambda_c=0.2")
+    stored = parse_yaml((made[0] / "runs" / "pairs-0" / "config.yaml").read_text())
+    assert stored["pairs"]["contrast"] is False
+    assert "Scob + pairs was trained without the contrastive pass" in (made[0] / "report.html").read_text()
+
+
+def test_few_epochs_are_evaluated_unless_more_are_asked_for() -> None:
+    assert demo_config(0).train.evaluate_every == 4 and demo_config(0, WORDS).train.evaluate_every == 1
 
 
 def test_a_preset_outranks_the_demos_settings() -> None:

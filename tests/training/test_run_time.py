@@ -56,13 +56,33 @@ def test_every_part_of_a_run_is_counted(experiment_of: Any) -> None:
     steps = 4 * plain.plan.steps
     each = Costs(0, 0, 0, dict.fromkeys(phases, 1.0))
     assert total_seconds(plain, plain.data, each) == pytest.approx(steps)
-    scored = len(plain.data.evaluate) * 5  # after each of four epochs, and at the end
+    scored = len(plain.data.evaluate) * 4  # after each of four epochs; the last one's scores are those of the model
     assert total_seconds(plain, plain.data, Costs(0, 0, 1, phases)) == pytest.approx(scored)
     images = len(plain.data.train)
     calibrated = Costs(0, 1, 0, phases)
     assert total_seconds(plain, plain.data, calibrated) == pytest.approx(images + scored)
     kept = 2 * (images + len(plain.data.evaluate))
     assert total_seconds(cached, plain.data, calibrated) == pytest.approx(images + kept)
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (("train.select=last",), ()),
+        (("train.select=last", "train.evaluate_every=3"), ()),
+        (("train.select=holdout",), ("evaluate",)),
+        (("train.select=best-on-test",), ("evaluate",)),
+        (("train.select=last", "method=pairs"), ("train", "evaluate")),
+    ],
+)
+def test_a_model_that_may_differ_from_the_last_epoch_is_scored_again(
+    experiment_of: Any, words: tuple[str, ...], again: tuple[str, ...]
+) -> None:
+    e = experiment_of("train.holdout=0.25", "data.evaluate=val", "train.epochs=4", "train.flip_test=false", *words)
+    phases = {e.method.phase(epoch): 0.0 for epoch in range(4)}
+    in_all = 2 if "train.evaluate_every=3" in words else 4
+    scored = in_all * (len(e.data.evaluate) + len(e.data.holdout)) + sum(len(e.data.splits[name]) for name in again)
+    assert total_seconds(e, e.data, Costs(0, 0, 1, phases)) == pytest.approx(scored)
 
 
 def test_a_sample_is_one_batch_from_all_parts_of_the_data(configure: Any, scenes_of: Any) -> None:

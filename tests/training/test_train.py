@@ -18,6 +18,8 @@ from scob.training.build import Experiment
 from scob.training.checkpoint import latest_checkpoint
 from scob.training.events import Event, Listener, Note, Started, StepLogged
 from scob.training.execution import Execution, read_execution
+from scob.training.loop import Training
+from scob.training.metrics import evaluate_scores
 from scob.training.stopping import Interrupted
 from scob.training.train import SharedParts, lower_execution, train
 from support.runs import logged, same, trained_weights
@@ -128,6 +130,54 @@ def test_no_pass_over_the_training_images_unless_somebody_asks(
     run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert set(scored) == {"holdout", "evaluate"}
     assert run.scores("train").shape == (48, 16) and scored[-1] == "train"
+
+
+@pytest.mark.parametrize(
+    ("words", "times"),
+    [
+        (("train.select=last",), 2),
+        (("train.select=last", "train.ema=0.9"), 2),
+        (("train.select=last", "method=pairs"), 3),
+    ],
+)
+def test_the_reported_images_are_not_scored_twice_with_the_same_weights(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], times: int
+) -> None:
+    """`pairs` changes the weights after the last epoch, so they are scored once more."""
+    real, scored = Experiment.scores, []
+
+    def watch(self: Experiment, split: str, *rest: Any) -> Any:
+        scored.append(split)
+        return real(self, split, *rest)
+
+    monkeypatch.setattr(Experiment, "scores", watch)
+    config = configure("data.evaluate=val", "train.epochs=2", *words)
+    run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
+    assert scored.count("evaluate") == times
+    assert run.experiment is not None and run.experiment.data.evaluate is not None
+    again = evaluate_scores(
+        run.scores("evaluate"), run.experiment.data.evaluate.labels.values, run.experiment.data.observed.classes
+    )
+    assert run.summary["evaluation"] == again.to_json()
+
+
+def test_an_earlier_epoch_that_becomes_the_model_is_scored_again(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Training.evaluate
+
+    def falling(self: Training) -> dict[str, float | None]:
+        return {**real(self), "mAP": -float(self.progress.epoch)}
+
+    monkeypatch.setattr(Training, "evaluate", falling)
+    config = configure("data.evaluate=val", "train.epochs=2", "train.select=best-on-test")
+    run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
+    assert run.summary["selected_epoch"] == 0
+    assert run.experiment is not None and run.experiment.data.evaluate is not None
+    again = evaluate_scores(
+        run.scores("evaluate"), run.experiment.data.evaluate.labels.values, run.experiment.data.observed.classes
+    )
+    assert run.summary["evaluation"] == again.to_json()
 
 
 def test_a_step_that_does_not_fit_lowers_the_run_one_step_and_it_goes_on(

@@ -62,6 +62,13 @@ class Demo:
         self.pictures = self.pictures or row.pictures
         self.pointing = self.pointing or row.pointing
 
+    @property
+    def pairs_remark(self) -> str:
+        """What to know about the row with pairs: on a CPU it has no contrastive pass."""
+        if self.config.method_section("pairs").get("contrast", True):
+            return ""
+        return "Scob + pairs was trained without the contrastive pass, as scob train --images does on a CPU."
+
     def to_json(self) -> dict[str, Any]:
         return {
             "settings": self.config.model_dump(mode="json"),

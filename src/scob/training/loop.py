@@ -15,7 +15,7 @@ from scob.draws import seed_key
 from scob.errors import UserError
 from scob.training.averaging import Average
 from scob.training.best_weights import read_best, remove_bests, save_best, trained_tensors
-from scob.training.build import EVALUATED_AT_ONCE, Experiment
+from scob.training.build import Experiment, scored_at_once
 from scob.training.checkpoint import (
     Checkpoint,
     Progress,
@@ -56,7 +56,8 @@ class Training:
         self.clock = Clock()
         self.execution = experiment.execution
         self.graphed = graphed_step(experiment, self._give_up_graph)
-        self.scored_at_once = FittingBatch(EVALUATED_AT_ONCE, listen)
+        self.scored_at_once = FittingBatch(scored_at_once(experiment.processes.device), listen)
+        self.scored: dict[str, Tensor] = {}  # by split, as long as the network has the weights they are of
         with experiment.processes.together():
             self.tracker = open_tracker(experiment.config, run.path) if experiment.processes.first else None
 
@@ -184,6 +185,7 @@ class Training:
         e, t = self.experiment, self.experiment.config.train
         torch.manual_seed(seed_key(t.seed, batch.step, e.processes.rank, "dropout"))
         e.optimiser.begin(batch.step)
+        self.scored = {}
         self.clock.start()
 
         def plain(part: Batch) -> dict[str, Tensor]:
@@ -262,9 +264,13 @@ class Training:
         return measure(self.experiment.data, self.experiment.config.train, self.scores)
 
     def scores(self, split: str) -> Tensor:
-        """Predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU."""
-        count = counter(SCORING[split], len(self.experiment.inputs.feeds[split]), self.listen)
-        return self.experiment.scores(split, lambda images: self._between_batches(images, count), self.scored_at_once)
+        """Predictions for 'train', 'holdout' or 'evaluate', (N, L) on the CPU, computed once for the same weights."""
+        if split not in self.scored:
+            count = counter(SCORING[split], len(self.experiment.inputs.feeds[split]), self.listen)
+            self.scored[split] = self.experiment.scores(
+                split, lambda images: self._between_batches(images, count), self.scored_at_once
+            )
+        return self.scored[split]
 
     def _between_batches(self, images: int, count: Callable[[int], None]) -> None:
         """A single process may stop in the middle of an evaluation; several must stay together."""
@@ -275,6 +281,8 @@ class Training:
     def use_best(self) -> None:
         """Put the chosen epoch's weights into the network: the last epoch's if those of the best are lost."""
         self.experiment.processes.wait()
+        if self.progress.best_epoch != self.progress.epoch - 1:
+            self.scored = {}
         best = (
             self._read_best("the model has those of the last epoch") if self.progress.best_epoch is not None else None
         )
@@ -283,6 +291,13 @@ class Training:
         else:
             self.progress.best_epoch = self.progress.epoch - 1
             self.average.adopt()
+
+    def finish(self) -> None:
+        """Let the method change the network one last time."""
+        e = self.experiment
+        e.method.finish(lambda: self.scores(e.data.told_at_the_end))
+        if e.method.finishes():
+            self.scored = {}
 
 
 def graphed_step(experiment: Experiment, given_up: Callable[[str], None]) -> GraphedStep | None:

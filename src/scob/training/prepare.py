@@ -1,7 +1,7 @@
 """Choose a run's settings from a user's images and labels."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -191,9 +191,8 @@ def settings_from_data(
 ) -> dict[str, Any]:
     """Method, input size, batch, epochs and holdout, from how many images there are, how large, and the backbone.
 
-    `settled` has the settings that are fixed already. The method is the best one that we know of (docs/oracles.md); a
-    CPU does without its contrastive pass, which computes new views in every epoch, unless settings of Scob were asked
-    for. Pre-norm is used, which was best on photographs and drawings (docs/results.md). A narrow head needs a higher
+    `settled` has the settings that are fixed already. The method is the best one that we know of (docs/oracles.md).
+    Pre-norm is used, which was best on photographs and drawings (docs/results.md). A narrow head needs a higher
     learning rate, and tolerates it.
     """
     fixed = settled["model"]
@@ -211,7 +210,7 @@ def settings_from_data(
     scob_itself = config.preset != "default" or config.scob.contrast in KINDS
     return {
         "method": "scob" if scob_itself else "pairs",
-        "pairs": {"contrast": not slow or bool(settled.get("scob"))},
+        "pairs": {"contrast": pairs_contrast(device, settled)},
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         "scob": {"capacity": fitting_capacity(classes, config.model.projection)},
@@ -223,6 +222,14 @@ def settings_from_data(
             "select": "last",  # the few labels of held-out images say too little to choose an epoch by
         },
     }
+
+
+def pairs_contrast(device: torch.device, asked: Mapping[str, Any]) -> bool:
+    """Whether `pairs` has its contrastive pass, which computes new views in every epoch.
+
+    A CPU does without, unless settings of Scob were asked for: without the pass they would have no effect.
+    """
+    return device.type != "cpu" or bool(asked.get("scob"))
 
 
 def input_size(split: Split, most: int) -> int:

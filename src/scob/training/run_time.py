@@ -155,10 +155,13 @@ def total_seconds(e: Experiment, data: Data, costs: Costs) -> float:
         epoch_steps * (max(step, fetch) if on_gpu else step + fetch)
         for step in (costs.steps[e.method.phase(epoch)] for epoch in range(t.epochs))
     )
-    evaluations = (t.epochs // t.evaluate_every if t.evaluate_every else 1) + 1
+    evaluations = -(-t.epochs // t.evaluate_every) if t.evaluate_every else 1  # the last epoch always has one
     each = costs.score * (2 if t.flip_test else 1)
     each += 0.0 if cached else decode + costs.features * (2 if t.flip_test else 1)
+    chooses = {"holdout": data.holdout, "best-on-test": data.evaluate}.get(t.select) is not None
     at_the_end = len(data.splits[data.told_at_the_end]) if e.method.finishes() else 0
+    if data.evaluate is not None and (chooses or e.method.finishes()):  # the model need not be that of the last epoch
+        at_the_end += len(data.evaluate)
     return setup + training + (evaluations * scored + at_the_end) * each
 
 

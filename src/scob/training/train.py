@@ -215,7 +215,7 @@ def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> 
     """Train to the end, evaluate the chosen epoch, write the model."""
     training.fit()
     training.use_best()
-    experiment.method.finish(lambda: training.scores(experiment.data.told_at_the_end))
+    training.finish()
     facts = {"selected_epoch": training.progress.best_epoch, "seconds": round(training.clock.seconds, 1)}
     summary = write_results(experiment, run, {"epochs": training.epochs, **facts}, training.scores)
     return FinishedRun(run, experiment.config, summary, experiment)
