@@ -87,10 +87,10 @@ def lines_of(file: Path) -> list[Run]:
 def read_runs(folder: Path = RESULTS) -> list[Run]:
     """Every line of every .jsonl file in the folder; without a run on VOC 2007 among them, the older ones.
 
-    `levers.jsonl` (docs/oracles.md), `backbones.jsonl` and `minutes.jsonl` (docs/backbones.md) have another form and
-    pages of their own; `all-images.jsonl` has a table of its own.
+    `levers.jsonl` and `recovered.jsonl` (docs/oracles.md), `backbones.jsonl` and `minutes.jsonl` (docs/backbones.md)
+    have another form and pages of their own; `all-images.jsonl` has a table of its own.
     """
-    apart = ("levers", "backbones", "minutes", ALL_IMAGES)
+    apart = ("levers", "backbones", "minutes", "recovered", ALL_IMAGES)
     files = [file for file in sorted(folder.glob("*.jsonl")) if file.stem not in apart]
     runs = [run for file in files for run in lines_of(file)]
     check_same_settings(runs)

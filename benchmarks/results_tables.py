@@ -156,6 +156,13 @@ def ablation_table(sets: Sequence[DataSet]) -> list[str]:
     return table(["row", "paper, COCO", *(data.title for data in sets)], rows)
 
 
+def mean_of(data: DataSet, row: str, seeds: Iterable[int]) -> float | None:
+    """The mean mAP of a row over some seeds; None unless it was run with all of them."""
+    values = data.by_seed(row)
+    wanted = list(seeds)
+    return fmean(values[seed] for seed in wanted) if wanted and values.keys() >= set(wanted) else None
+
+
 def all_images_table(runs: Iterable[Run]) -> list[str]:
     """Rows that were trained on every image, for each kind of norm: mAP and recovered AP (number of seeds)."""
     known = list(runs)
@@ -170,7 +177,7 @@ def all_images_table(runs: Iterable[Run]) -> list[str]:
             for data in sets:
                 seeds, recovered = data.by_seed(row), data.mean(row, "recovery_ap")
                 cells += [f"{data.text(row)} ({len(seeds)})" if seeds else "–"]
-                cells += [share(data.mean(row), data.mean("role-smt"), data.mean("full-smt"))]
+                cells += [share(*(mean_of(data, name, seeds) for name in (row, "role-smt", "full-smt")))]
                 cells += ["–" if recovered is None else f"{recovered:.1f}"]
             rows.append(cells)
     heads = [head for name in names for head in (TITLES.get(name, name), "closed", "recovered AP")]

@@ -48,6 +48,12 @@ def test_packaged_configs_resolve() -> None:
         load_config(file, (), methods.section_names())
 
 
+@pytest.mark.parametrize("name", [name for name in packaged_configs() if name != "demo"])
+def test_the_papers_data_sets_are_trained_on_all_images(name: str) -> None:
+    train = load_config(packaged_configs()[name], ()).train
+    assert (train.holdout, train.select) == (0, "last")
+
+
 def expected_positives(config: Config) -> float:
     """k of Eq. 11 as a run has it: the setting, else the reader's value for the data set."""
     reader: Any = importlib.import_module(f"scob.data.readers.{config.data.format}")

@@ -22,7 +22,7 @@ SWITCHES = (
     "scob.guidance=none", "scob.guidance=gt-mask",
     "model.head=cnn", "model.head=large-cnn", "model.head=linear",
     "scob.contrast=random", "scob.contrast=none", "scob.contrast=byol", "scob.contrast=moco", "scob.contrast=simclr",
-    "scob.optimisation=joint", "scob.optimisation=two-stage", "scob.second_step=own",
+    "scob.optimisation=joint", "scob.optimisation=two-stage", "scob.second_step=shared",
     "scob.negatives=10", "scob.negatives=100", "scob.negatives=1000",
     "scob.gamma_cam=0.2", "scob.gamma_cam=0.8", "scob.lambda_c=0.5", "labels.k=3.0", "scob.positive=self",
     "scob.cam=grad++", "scob.cam_source=stage4", "scob.cam_window=[1, 1]", "scob.cam_window=[3, 3]",
@@ -63,14 +63,14 @@ def test_every_variant_learns_and_stays_finite(run_small: Any, switch: str) -> N
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
-def test_a_contrast_without_weight_leaves_role_only_if_its_step_is_its_own(run_small: Any) -> None:
-    """A whole step applies the momentum of L_class twice, even if the contrast is 0."""
+def test_a_contrast_without_weight_leaves_role_only_if_it_shares_its_step(run_small: Any) -> None:
+    """A separate step applies the momentum of L_class twice, even if the contrast is 0."""
     role = trained_weights(run_small("method=role", "model.dropout=0"))
-    own = trained_weights(run_small("scob.lambda_c=0", "model.dropout=0", "scob.second_step=own"))
-    whole = trained_weights(run_small("scob.lambda_c=0", "model.dropout=0"))
-    assert own.keys() == role.keys()
-    assert all(torch.allclose(own[name], role[name], rtol=1e-4, atol=1e-6) for name in role)
-    assert any(not torch.allclose(whole[name], role[name], rtol=1e-2, atol=1e-4) for name in role)
+    shared = trained_weights(run_small("scob.lambda_c=0", "model.dropout=0", "scob.second_step=shared"))
+    separate = trained_weights(run_small("scob.lambda_c=0", "model.dropout=0"))
+    assert shared.keys() == role.keys()
+    assert all(torch.allclose(shared[name], role[name], rtol=1e-4, atol=1e-6) for name in role)
+    assert any(not torch.allclose(separate[name], role[name], rtol=1e-2, atol=1e-4) for name in role)
 
 
 def test_the_same_seed_gives_the_same_bits(run_small: Any) -> None:

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from results_data import DataSet, spread
-from results_tables import ablation_table, candidate_table, claim_table, main_table, method_table, verdict
+from results_tables import (
+    ablation_table,
+    all_images_table,
+    candidate_table,
+    claim_table,
+    main_table,
+    method_table,
+    verdict,
+)
 
 
 def run(name: str, seed: int, last: float, **more: Any) -> dict[str, Any]:
@@ -90,3 +98,18 @@ def test_candidates_show_held_out_numbers_only() -> None:
     lines = candidate_table(runs)
     assert [line.split(":")[0] for line in lines[2:]] == ["| a", "| role-smt", "| b"]
     assert "61.00 (+1.00)" in lines[2] and "99" not in "".join(lines)
+
+
+def test_rows_trained_on_all_images_are_measured_by_their_own_seeds() -> None:
+    def of(norm: str, *runs: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**run, "settings": {"model": {"norm": norm}}} for run in runs]
+
+    role = [run("role-smt", 0, 50.0, recovery_ap=40.0), run("role-smt", 1, 40.0, recovery_ap=42.0)]
+    runs = of("pre", *role, run("full-smt", 0, 60.0), run("pairs", 0, 54.0, recovery_ap=47.0))
+    lines = all_images_table([*runs, *of("post", run("scob", 0, 51.0))])
+    assert lines[2:] == [
+        "| Scob | post | 51.00 (1) | – | – |",
+        "| ROLE + SMT (Scob without contrast) | pre | 45.00 ± 7.07 (2) | – | 41.0 |",
+        "| Full labels + SMT (the ceiling) | pre | 60.00 (1) | 100% | – |",
+        "| `pairs` | pre | 54.00 (1) | 40% | 47.0 |",
+    ]

@@ -142,3 +142,13 @@ def test_without_unknown_labels_nothing_changes() -> None:
     confidence = np.full((4, 3), 0.7, np.float32)
     assert calibrate(confidence, run_images(observed, np.zeros(4, bool), 3.0)) == Calibrated()
     assert Calibrated().probability(confidence, None) == pytest.approx(confidence, abs=1e-6)
+
+
+def test_held_out_images_that_say_nothing_leave_new_images_the_shift_of_all() -> None:
+    """Too few of them, or none with an unknown label."""
+    scores, _, observed, k = drawn(300, 4, 1.0, 0.0)
+    held_out = np.arange(300) < 100
+    everything = calibrate(scores, run_images(observed, np.zeros(300, bool), k)).others
+    assert calibrate(scores, run_images(observed, np.arange(300) < 20, k)).others == everything
+    known = np.where(held_out[:, None] & (observed == 0), -1, observed).astype(np.int8)
+    assert -10 < calibrate(scores, run_images(known, held_out, k)).others < 10

@@ -22,7 +22,10 @@ NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
 @pytest.mark.parametrize(
     "method", ["scob", "role", "an", "an-ls", "wan", "epr", "em", "splc", "hill", "asl", "pairs", "full"]
 )
-@pytest.mark.parametrize("more", ["train.feature_cache=none", "train.feature_cache=device", "train.estimator=dense"])
+@pytest.mark.parametrize(
+    "more",
+    ["train.feature_cache=none", "train.feature_cache=device", "train.estimator=dense", "scob.second_step=shared"],
+)
 def test_a_graphed_run_is_the_plain_run(configure: Any, scenes_of: Any, tmp_path: Path, method: str, more: str) -> None:
     words = (
         f"method={method}", "train.device=cuda", "train.precision=fp32", "train.deterministic=true",

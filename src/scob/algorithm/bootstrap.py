@@ -103,7 +103,7 @@ class Bootstrap(GuidedMethod):
         if joint:
             self.update(losses.total + contrast, losses.rows, batch, optimiser)
         else:
-            self.step_again(contrast, optimiser)  # M-step: L_cont
+            self.second_step(contrast, optimiser)  # M-step: L_cont
         self.target.follow(self.network, self.projector, s.momentum)  # Eq. 13
         return detached({**losses.named, "contrast": contrast})
 

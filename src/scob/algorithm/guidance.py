@@ -89,12 +89,12 @@ class GuidedMethod(LabelEstimation):
             masks = (torch.where(known, true[0], masks[0]), torch.where(known, true[1], masks[1]))
         return masks
 
-    def step_again(self, contrast: Tensor, optimiser: Optimiser) -> None:
-        """The second step of an iteration, on the contrastive loss; `second_step` says what Adam makes of it."""
-        if self.settings.second_step == "whole":
+    def second_step(self, contrast: Tensor, optimiser: Optimiser) -> None:
+        """The second step of an iteration, on the contrastive loss: an Adam step of its own, or part of the first."""
+        if self.settings.second_step == "separate":
             optimiser.step(contrast)
         else:
-            optimiser.step_further(contrast)
+            optimiser.extend_step(contrast)
 
     def masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
         """The other reading of Sec. 3.2: the masked features must be classified as the class they were masked for."""

@@ -67,8 +67,8 @@ class Optimiser(Protocol):
         """Differentiate `loss` with respect to the parameters and `leaves`, then move the parameters."""
         ...
 
-    def step_further(self, loss: Tensor) -> None:
-        """Add another loss of the same iteration to the step that was just taken."""
+    def extend_step(self, loss: Tensor) -> None:
+        """Add another loss of the same iteration to the step that was just taken: together, one step along the sum."""
         ...
 
 

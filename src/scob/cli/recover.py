@@ -82,6 +82,7 @@ def recover(options: RecoverOptions) -> None:
         list_doubtful(o)
         return
     from scob.inference.model import InferenceOptions
+    from scob.recovery.calibration import ENOUGH
     from scob.recovery.exchange import how_to_load
     from scob.recovery.suggest import SuggestionLimits
     from scob.recovery.suggest import recover as suggest
@@ -104,6 +105,11 @@ def recover(options: RecoverOptions) -> None:
     if rows:
         out.print(table("The most confident suggestions", ("image", "class", "confidence", "score", "estimate"), rows))
         out.print(COLUMNS, style="dim", highlight=False)
+    if recovered.held_out < ENOUGH:
+        note(
+            f"the confidences are rough: calibrating them takes {ENOUGH} images that were held out from training, and "
+            f"there are {recovered.held_out} (train with train.holdout=0.1)"
+        )
     summary = f"{counted(len(recovered.suggestions), 'label')} suggested for {counted(recovered.images, 'image')}"
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"

@@ -61,7 +61,10 @@ def how_good(choice: "ChosenThresholds") -> str:
     from scob.inference.thresholds import HELD
 
     if isnan(choice.overall_f1):
-        return "F1 cannot be measured: too few images with a known label were held out from training"
+        return (
+            "F1 cannot be measured: too few images with a known label were held out from training. Thresholds from "
+            "images that the model was trained on tend to be too high: for better ones, train with train.holdout=0.1"
+        )
     text = (
         f"F1 over all classes: {100 * choice.overall_f1:.1f}, on {counted(choice.held_out, 'image')} that the model "
         "was not trained on, each measured at thresholds chosen without it; what nobody labelled is estimated"

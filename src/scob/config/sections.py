@@ -124,9 +124,9 @@ class ScobSettings(Section):
     optimisation: Literal["em", "joint", "two-stage"] = setting(
         "em", "order in which masks and weights are updated", "em"
     )
-    second_step: Literal["whole", "own"] = setting(
-        "whole", "what Adam makes of the contrastive step; whole: a step with the momentum of both losses, which moves "
-        "the SMT as far as that of L_class, whatever lambda_c is; own: only what its own gradient adds", None,
+    second_step: Literal["separate", "shared"] = setting(
+        "separate", "how Adam steps on the contrastive loss; separate: a step of its own, which applies the momentum "
+        "of L_class once more; shared: with the step on L_class, one step along both gradients", None,
     )  # fmt: skip
     positive: Literal["class", "self"] = setting(
         "class", "the positive key; class: another image with the same label; self: the same image", "class",

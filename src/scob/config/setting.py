@@ -20,9 +20,9 @@ def setting(
 
     Without `paper` it is the default, without `released` that of the paper.
 
-    `before` is how things were before the setting existed, if not like the default: its value in a stored run that
-    lacks it. `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs and
-    saves, but not what it computes: a resumed run may change it, and two runs that differ only in it are the same run.
+    `before` is how things were before the setting existed, or before it got today's default: its value in a stored run
+    that lacks it. `changes_result=False` marks a setting that changes where or how fast a run computes, or when it logs
+    and saves, but not what it computes: a resumed run may change it, and two runs that differ only in it are the same.
     """
     paper_value = default if paper is _SAME else paper
     released_value = paper_value if released is _SAME else released

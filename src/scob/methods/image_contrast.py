@@ -131,7 +131,7 @@ class ImageLevelContrast(GuidedMethod):
         if s.optimisation == "joint":
             optimiser.step(losses.total + contrast, losses.rows)
         else:
-            self.step_again(contrast, optimiser)
+            self.second_step(contrast, optimiser)
         self.image_contrast.follow(self.network, keys, self.problem.processes.gather)
         self.move_estimates(batch, losses.rows, optimiser.estimator_rate)
         return detached({**losses.named, "contrast": contrast})

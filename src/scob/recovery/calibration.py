@@ -11,8 +11,8 @@ A score s becomes sigmoid(logit(s) / T + b). T and b come from what a run knows 
   labels are known, T is up to a fifth too large. Training images cannot be used: the network has memorised their
   labels. With too few held-out images, T is 1.
 
-Images that the network was trained on get a b of their own: it gives their unknown labels lower scores than those of
-other images. Both maps are the same for all classes; a b for each class made the ranking worse, and so did the mean of
+Images that the network was trained on get a b of their own: their unknown labels have lower scores than those of other
+images. Both maps are the same for all classes; a b for each class made the ranking worse, and so did the mean of
 score and label estimate in place of the score (docs/oracles.md).
 """
 
@@ -27,7 +27,7 @@ from scob.labels import ABSENT, PRESENT, UNKNOWN
 from scob.methods.chosen_label import log_chosen, quadrature
 from scob.training.finished_run import RunImages
 
-ENOUGH = 30  # held-out images with an observed positive and an unknown label
+ENOUGH = 30  # images with an unknown label (and, for T, an observed positive)
 MOST = 160_000  # labels of such images: more would tell T no better, and take long
 IMPOSSIBLE = 100.0  # the log-odds against a label that was observed to be absent
 TEMPERATURES: list[float] = sorted(np.geomspace(0.25, 4.0, 65).tolist(), key=lambda t: abs(np.log(t)))  # 1 first
@@ -115,5 +115,9 @@ def calibrate(scores: Floats, known: RunImages) -> Calibrated:
         return shift_to(entries, min(expected, FULLEST * len(entries)))
 
     everything = np.ones(len(held_out), dtype=np.bool_)
-    trained_on, others = (shift(rows if rows.any() else everything) for rows in (~held_out, held_out))
+
+    def enough(rows: NDArray[np.bool_]) -> bool:
+        return int(unknown[rows].any(axis=1).sum()) >= ENOUGH
+
+    trained_on, others = (shift(rows if enough(rows) else everything) for rows in (~held_out, held_out))
     return Calibrated(temperature, trained_on, others)

@@ -58,6 +58,7 @@ class Recovered:
     written: tuple[Path, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # the file of each image
     measured: MeasuredRecovery | None = None  # where the data set knows the labels that the run did not see
+    held_out: int = 0  # images that the model was not trained on: they say how far its scores can be trusted
 
 
 def rank(
@@ -227,8 +228,9 @@ def recover(
         written += files_of_it
     unknown = int((scored.observed.values == UNKNOWN).sum())
     return Recovered(
-        folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written), image_files, measured
-    )
+        folder, tuple(suggestions), len(scored.split), unknown, skipped, tuple(written), image_files, measured,
+        0 if run is None else int(run.images.held_out.sum()),
+    )  # fmt: skip
 
 
 def measure_run(

@@ -57,7 +57,7 @@ class Training:
         self.execution = experiment.execution
         self.graphed = graphed_step(experiment, self._give_up_graph)
         self.scored_at_once = FittingBatch(scored_at_once(experiment.processes.device), listen)
-        self.scored: dict[str, Tensor] = {}  # by split, as long as the network has the weights they are of
+        self.scored: dict[str, Tensor] = {}  # scores by split; emptied when the weights change
         with experiment.processes.together():
             self.tracker = open_tracker(experiment.config, run.path) if experiment.processes.first else None
 

@@ -80,40 +80,50 @@ class AdamOptimiser:
         self.processes.sum_gradients(self.parameters)
         self.adam.step()
 
-    def step_further(self, loss: Tensor) -> None:
-        """Move the parameters by what another loss of the same iteration adds to the step that was just taken.
+    def extend_step(self, loss: Tensor) -> None:
+        """Add another loss of the same iteration to the step that was just taken.
 
         A second `step` would apply Adam's momentum, which is that of the first loss, once more, however small the
-        second loss is. Here its gradient g is added to the moments, and parameters that have taken the first step move
-        by -rate (1 - beta_1) g / (1 - beta_1^t) / (root of v-hat + epsilon): together, the two are one step along the
-        sum of both gradients. Other parameters take a whole step.
+        second loss is. Here the two moves together are one step of Adam along the sum of both gradients. A parameter
+        that the first loss does not reach takes a step of its own; one that it reaches, it must reach in every
+        iteration.
         """
-        moved = {p for p in self.parameters if p.grad is not None}
+        first = {p: p.grad for p in self.parameters if p.grad is not None}
         self.adam.zero_grad(set_to_none=True)
         torch.autograd.backward(loss, inputs=self.parameters)
         self.processes.sum_gradients(self.parameters)
         for group in self.adam.param_groups:
-            further = [p for p in group["params"] if p in moved and p.grad is not None]
+            further = [p for p in group["params"] if p in first and p.grad is not None]
             if further:
-                self._add_to_step(further, group)
+                self._extend(further, [first[p] for p in further], group)
                 for parameter in further:
                     parameter.grad = None
         self.adam.step()
 
     @torch.no_grad()
-    def _add_to_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        """`step_further` for parameters of one group, which have all taken the same number of steps."""
+    def _extend(self, parameters: list[nn.Parameter], before: list[Tensor], group: dict[str, Any]) -> None:
+        """Replace the step along the gradients `before` by one along their sum with those that the parameters have."""
         states = [self.adam.state[p] for p in parameters]
         (beta_1, beta_2), count = group["betas"], states[0]["step"]
         gradients = [p.grad for p in parameters if p.grad is not None]
         first, second = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq"))
+
+        def moves() -> list[Tensor]:
+            scale = list(torch._foreach_sqrt(second))
+            torch._foreach_div_(scale, (1 - beta_2**count).sqrt())
+            torch._foreach_add_(scale, group["eps"])
+            return list(torch._foreach_div(first, scale))
+
+        taken = moves()
         torch._foreach_add_(first, gradients, alpha=1 - beta_1)
-        torch._foreach_addcmul_(second, gradients, gradients, value=1 - beta_2)
-        scale = list(torch._foreach_sqrt(second))
-        torch._foreach_div_(scale, (1 - beta_2**count).sqrt())
-        torch._foreach_add_(scale, group["eps"])
-        change = list(torch._foreach_div(gradients, scale))
-        torch._foreach_mul_(change, group["lr"] * (1 - beta_1) / (1 - beta_1**count))
+        # (g + h)^2 = g^2 + (2 g + h) h, and g^2 is in the second moment already.
+        doubled = list(torch._foreach_mul(before, 2.0))
+        torch._foreach_add_(doubled, gradients)
+        torch._foreach_addcmul_(second, doubled, gradients, value=1 - beta_2)
+        torch._foreach_clamp_min_(second, 0.0)  # against rounding
+        change = moves()
+        torch._foreach_sub_(change, taken)
+        torch._foreach_mul_(change, group["lr"] / (1 - beta_1**count))
         torch._foreach_sub_(tuple(parameters), tuple(change))
 
     def state(self) -> dict[str, Tensor]:

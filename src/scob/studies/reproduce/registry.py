@@ -146,7 +146,7 @@ def settings_for(
         tree = read_yaml(config)
         resolve(tree, str(config), methods.section_names())
     elif is_scenes(source):
-        # Tables choose the epoch on held-out training images, even if the demo does not.
+        # Tables on scenes choose the epoch on held-out training images, even if the demo does not.
         tree = merge(packaged_config("demo"), {"train": {"select": "holdout"}})
     asked: dict[str, Any] = {"data": {"source": source}}
     if source == "scenes" and is_scenes(str(tree.get("data", {}).get("source", ""))):
