@@ -53,7 +53,7 @@ def coco_files(source: Path) -> dict[str, CocoFile]:
     for folder in (source, source / "annotations"):
         for path in sorted(folder.glob("instances_*.json")):
             match = _NAME.match(path.name)
-            if match:
+            if match and path.is_file():
                 files[match[1]] = CocoFile(path, source)
     return files or _others(source)
 
