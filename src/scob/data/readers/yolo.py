@@ -76,7 +76,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
 def _in_range(objects: Objects, classes: tuple[str, ...], where: str, options: ReadOptions, skipped: list[str]) -> bool:
     for number, _ in objects:
         if number >= len(classes):
-            known = f"only {len(classes)} (0 to {len(classes) - 1})" if classes else f"nor names up to {MOST_UNNAMED}"
+            known = f"only {len(classes)} (0 to {len(classes) - 1})" if classes else "and no file names the classes"
             error = UserError(f"{where}: there is no class {number}, {known}; list all classes in data.yaml")
             skip_or_raise(error, options.skip_bad, skipped)
             return False
