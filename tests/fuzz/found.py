@@ -5,6 +5,7 @@ import json
 import zlib
 
 from fuzz.folder_targets import backbone_folder
+from fuzz.found_in_data_sets import FOUND_IN_DATA_SETS
 from fuzz.parsers import seeds_of
 
 DEEP = "[" * 5000
@@ -140,4 +141,5 @@ FOUND = [
     ("weights_file", b"\0e"),
     ("weights_file", seeds_of("weights_file")[0].replace(b"layer1.0.bn1", b"layer1.x.bn1")),
     ("weights_file", seeds_of("weights_file")[0].replace(b"layer1.0.bn1.bias", b"layer1.99999.bias")),
+    *FOUND_IN_DATA_SETS,
 ]

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzz.answer_targets import ANSWER_TARGETS
 from fuzz.found import FOUND
 from fuzz.mutations import SPICE
 from fuzz.parsers import PARSERS, seeds_of
+from fuzz.reader_targets import READER_TARGETS
 from fuzz.targets import survives
 
 EXAMPLES = int(os.environ.get("SCOB_FUZZ_EXAMPLES", "60"))
@@ -49,6 +51,14 @@ def test_a_spoilt_file_is_taken_or_refused(name: str) -> None:
         survives(target, data)
 
     check()
+
+
+@pytest.mark.parametrize("name", [*READER_TARGETS, *ANSWER_TARGETS])
+def test_what_mutations_start_from_is_valid(name: str) -> None:
+    refusals: list[str] = []
+    for seed in seeds_of(name):
+        survives(PARSERS[name], seed, refusals.append)
+    assert not refusals
 
 
 @pytest.mark.parametrize(("name", "data"), FOUND)

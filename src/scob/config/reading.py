@@ -80,13 +80,16 @@ class _PlainLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed in settings")
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed")
         return super().compose_node(parent, index)
 
 
 def parse_yaml(text: str) -> Any:
-    """One YAML document of plain values."""
-    return yaml.load(text, Loader=_PlainLoader)
+    """One YAML document of plain values; a `YAMLError`, `ValueError` or `RecursionError` if it is none."""
+    try:
+        return yaml.load(text, Loader=_PlainLoader)
+    except (KeyError, IndexError, AttributeError):  # PyYAML does not check what a tag is put before
+        raise yaml.constructor.ConstructorError(None, None, "a tag such as !!int does not fit its value") from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 Does not import torch, so that a worker process starts quickly.
 """
 
+import contextlib
 import io
 import os
 import stat
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +56,29 @@ def decode(source: Path | str | bytes, size: int | None = None, where: str = "")
     file that is missing, empty, damaged or larger than `MAX_PIXELS` raises a `UserError` that begins with `where`.
     """
     name = where or ("the image" if isinstance(source, bytes) else str(source))
+    with opened(source, name) as image:
+        return _pixels(image, size, name)
+
+
+def size_of(path: Path | str, where: str = "") -> tuple[int, int]:
+    """An image file's width and height, before any EXIF rotation; only its header is read."""
+    with opened(path, where or str(path)) as image:
+        return image.width, image.height
+
+
+@contextlib.contextmanager
+def opened(source: Path | str | bytes, name: str) -> Iterator[Image.Image]:
+    """An image to be read in the block; whatever is wrong with it becomes a `UserError` that begins with `name`."""
     try:
-        raw: bytes | Path | str = source
-        if isinstance(raw, bytes):
-            with heif.open_image(io.BytesIO(raw), name) as image:
-                return _pixels(image, size, name)
-        with open(raw, "rb") as file:  # noqa: PTH123 (str or Path)
+        if isinstance(source, bytes):
+            with heif.open_image(io.BytesIO(source), name) as image:
+                yield image
+            return
+        with open(source, "rb") as file:  # noqa: PTH123 (str or Path)
             if os.fstat(file.fileno()).st_size == 0:
                 raise UserError(f"{name}: the file is empty (0 bytes); {_REMEDY}")
             with heif.open_image(file, name) as image:
-                return _pixels(image, size, name)
+                yield image
     except UserError:
         raise
     except FileNotFoundError:

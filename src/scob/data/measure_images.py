@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from scob.data.feed import unwrap
-from scob.data.images import ImageFiles
+from scob.data.images import ImageFiles, size_of
 from scob.data.progress import Progress
 from scob.data.split import Split
 from scob.errors import UserError
@@ -61,7 +60,7 @@ def measure(split: Split, progress: Progress | None = None) -> Measures:
     for row in range(count):
         try:
             pixels = split.images.load(row, SIDE)
-            sizes[row] = _size(split, row)
+            sizes[row] = image_size(split, row)
         except UserError as error:
             broken[row] = str(error)
         else:
@@ -96,11 +95,11 @@ def _shrunk(pixels: NDArray[np.generic], rows: int, columns: int) -> NDArray[np.
     return np.asarray(both / (tall[:, None, None] * wide[None, :, None]), np.float32)
 
 
-def _size(split: Split, row: int) -> tuple[int, int]:
+def image_size(split: Split, row: int) -> tuple[int, int]:
+    """The width and height of an image of a split; a file's are in its header."""
     images, chosen = unwrap(split.images)
     if isinstance(images, ImageFiles):
-        with Image.open(images.paths[row if chosen is None else int(chosen[row])]) as image:
-            return image.width, image.height
+        return size_of(images.paths[row if chosen is None else int(chosen[row])], split.images.where(row))
     height, width = split.images.load(row).shape[:2]
     return width, height
 

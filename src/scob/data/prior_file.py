@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from scob.data.arrow import pyarrow_module
 from scob.data.readers.table_rows import csv_rows
 from scob.data.readers.text_lists import read_text
-from scob.errors import UserError, nearest
+from scob.errors import UserError, first_line, nearest
 
 SUFFIXES = (".csv", ".parquet", ".safetensors")
 Floats = NDArray[np.float32]
@@ -111,8 +111,8 @@ def _read_parquet(path: Path) -> Table:
         place = _image_column(path, names)
         columns = [table.column(n).to_numpy().astype(np.float64) for n in range(len(names)) if n != place]
         images = [str(name) for name in table.column(place).to_pylist()]
-    except (pyarrow.ArrowException, OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path} is not a Parquet table of scores: {error}") from None
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
+        raise UserError(f"{path} is not a Parquet table of scores: {first_line(error)}") from None
     classes = [name for n, name in enumerate(names) if n != place]
     return images, classes, np.stack(columns, axis=1) if columns else np.zeros((len(images), 0))
 
@@ -127,6 +127,6 @@ def _read_safetensors(path: Path) -> Table:
             raise ValueError("'images' and 'classes' must be JSON lists")
     except KeyError as error:
         raise UserError(f"{path}: its metadata has no {error}; it must list 'images' and 'classes' as JSON") from None
-    except (SafetensorError, ValueError, TypeError, OSError) as error:
+    except (SafetensorError, ValueError, TypeError, OSError, RecursionError) as error:
         raise UserError(f"{path} is not a safetensors file of scores: {error}") from None
     return [str(name) for name in images], [str(name) for name in classes], scores

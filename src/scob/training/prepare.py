@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
 from scob import methods
 from scob.algorithm.ipt import fitting_capacity
 from scob.config import Config, merge, parse_overrides, resolve, with_preset
 from scob.data.find_images import images_below
 from scob.data.images import cause, rows_word
+from scob.data.measure_images import image_size
 from scob.data.readers import SplitError, hugging_face, infer_format, read_split
 from scob.data.readers.table_rows import SUFFIXES
 from scob.data.split import ReadOptions, Split
@@ -236,13 +236,8 @@ def input_size(split: Split, most: int) -> int:
     """The median side of the images, rounded up to a multiple of 32, between 64 and `most`."""
     sides = []
     for row in np.unique(np.linspace(0, len(split) - 1, SAMPLE).astype(int)):
-        path = split.images.where(int(row)).partition(" (")[0]
-        try:
-            with Image.open(path) as image:
-                sides.append((image.width * image.height) ** 0.5)
-        except OSError:  # a path that contains ' (', or images that are not files
-            height, width = split.images.load(int(row)).shape[:2]
-            sides.append((width * height) ** 0.5)
+        width, height = image_size(split, int(row))
+        sides.append((width * height) ** 0.5)
     return int(np.clip(32 * np.ceil(np.median(sides) / 32), 64, most))
 
 

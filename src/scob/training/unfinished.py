@@ -54,7 +54,7 @@ def write_so_far(path: Path) -> tuple[Path, str]:
 def _read_state(folder: Path) -> Any:
     try:
         return json.loads((folder / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

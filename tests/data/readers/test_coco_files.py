@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scob.data.readers import infer_format, open_split, splits_of, taken_as
+from scob.data.readers import infer_format, open_split, read_split, splits_of, taken_as
 from scob.data.readers.coco_files import coco_files, count_categories, is_coco
+from scob.errors import UserError
 
 Painter = Callable[..., Path]
 NAMES = ("cat", "dog")
@@ -65,3 +66,12 @@ def test_classes_of_a_large_file_are_counted_at_its_end(tmp_path: Path) -> None:
     assert (tmp_path / "big.json").stat().st_size > 2 << 20
     assert is_coco(tmp_path / "big.json")
     assert count_categories(tmp_path / "big.json") == 2
+
+
+def test_a_folder_without_annotations(tmp_path: Path) -> None:
+    for read in (
+        lambda: taken_as(str(tmp_path), format="coco"),
+        lambda: read_split(str(tmp_path), None, format="coco"),
+    ):
+        with pytest.raises(UserError, match="has no COCO annotations"):
+            read()

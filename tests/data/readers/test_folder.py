@@ -89,3 +89,9 @@ def test_folders_of_other_layouts_are_not_classes(
     for name in ("cat", "dog"):
         paint(tmp_path / name / "a.png")
     assert infer_format(str(tmp_path)) == "folder"  # 'train' may also be a class, beside others
+
+
+def test_a_file_is_not_a_folder_of_classes(tmp_path: Path) -> None:
+    (tmp_path / "cat.jpg").write_bytes(b"")
+    with pytest.raises(UserError, match="is not a folder; give one that has a folder of images per class"):
+        taken_as(str(tmp_path / "cat.jpg"), format="folder")

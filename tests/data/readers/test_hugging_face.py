@@ -77,3 +77,22 @@ def test_a_broken_image_and_a_missing_column(tmp_path: Path, table: Any) -> None
     save(tmp_path / "bare", table.drop(["labels"]))
     with pytest.raises(UserError, match="needs a column of images and a column called label"):
         open_split(str(tmp_path / "bare"), "train")
+
+
+@pytest.mark.parametrize("cell", [5, [1, 2]])
+def test_a_number_is_not_an_image(tmp_path: Path, cell: object) -> None:
+    images = pyarrow.array([{"bytes": cell}])
+    parquet.write_table(pyarrow.table({"image": images, "label": ["cat"]}), tmp_path / "train.parquet")
+    with pytest.raises(UserError, match=r"train/000000: the image is (int|list), not bytes or a path"):
+        open_split(str(tmp_path), "train").images.load(0)
+
+
+def test_an_arrow_file_with_wrong_lengths_is_refused(tmp_path: Path) -> None:
+    table = pyarrow.table({"image": [b"a" * 40, b"b" * 40], "label": ["cat", "dog"]})
+    save(tmp_path / "one", table)
+    file = tmp_path / "one" / "data-00000-of-00001.arrow"
+    raw, offsets = file.read_bytes(), np.array([0, 40, 80], np.int32).tobytes()
+    assert raw.count(offsets) == 1
+    file.write_bytes(raw.replace(offsets, np.array([0, 40, 1 << 30], np.int32).tobytes()))
+    with pytest.raises(UserError, match="cannot be read"):
+        open_split(str(tmp_path / "one"), "train")

@@ -52,3 +52,42 @@ def test_class_names(matrices: Path) -> None:
     (matrices / "classes.txt").write_text("a\nb\n")
     with pytest.raises(UserError, match="there are 3 columns of labels, but 2 classes are listed"):
         open_split(str(matrices), "train")
+
+
+class Trap:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_nothing_is_unpickled(matrices: Path) -> None:
+    target = matrices / "formatted_train_labels.npy"
+    for write in (lambda array: np.save(target, array, allow_pickle=True), lambda array: array.dump(target)):
+        write(np.array([[Trap(matrices / "sprung")]], dtype=object))
+        with pytest.raises(UserError, match="is not an array that can be read"):
+            open_split(str(matrices), "train")
+    assert not (matrices / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "reason"),
+    [
+        ("train_images", np.array("a.png"), "is not a list of image names"),
+        ("train_images", np.arange(10), "is not a list of image names"),
+        ("train_labels", np.ones(10), "is not a matrix of labels"),
+        ("train_labels", np.ones((10, 3), "U1"), "is not a matrix of labels"),
+        ("train_labels_obs", np.ones((10, 5)), "are not one row of 0 and 1 for each of its images"),
+        ("val_labels", np.ones((3, 5)), "are not one row of 0 and 1 for each of its images"),
+    ],
+)
+def test_other_arrays(
+    matrices: Path, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], reason: str
+) -> None:
+    np.save(matrices / f"formatted_{name}.npy", array)
+    with pytest.raises(UserError, match=reason):
+        for split in ("train", "test", "train-obs"):
+            open_split(str(matrices), split)

@@ -57,3 +57,18 @@ def test_bad_lines(tmp_path: Path, paint: Painter) -> None:
     with pytest.raises(UserError, match=r"labels/0\.txt line 2: 'cat 1 1' is not 'CLASS x y width height'"):
         open_split(str(tmp_path), None)
     assert len(open_split(str(tmp_path), None, ReadOptions(skip_bad=True)).skipped) == 2
+
+
+def test_a_number_far_beyond_the_classes_is_a_mistake(tmp_path: Path, paint: Painter) -> None:
+    fill(tmp_path / "images", tmp_path / "labels", paint)
+    (tmp_path / "labels" / "2.txt").write_text("999999999 0.5 0.5 1 1\n")
+    with pytest.raises(UserError, match=r"labels/2\.txt: there is no class 999999999, only 2 \(0 to 1\); list all"):
+        open_split(str(tmp_path), None)
+    assert len(open_split(str(tmp_path), None, ReadOptions(skip_bad=True))) == 2
+
+
+def test_numbers_of_names_start_at_0_without_gaps(tmp_path: Path, paint: Painter) -> None:
+    fill(tmp_path / "images", tmp_path / "labels", paint)
+    (tmp_path / "data.yaml").write_text("names: {1: cat, 2: dog}\n")
+    with pytest.raises(UserError, match="or number them from 0"):
+        open_split(str(tmp_path), None)

@@ -66,3 +66,11 @@ def test_pixels_are_counted_before_decoding() -> None:
 def test_limits_must_allow_something() -> None:
     with pytest.raises(UserError, match="the limit of seconds must be above 0"):
         Limits(seconds=0)
+
+
+def test_a_photograph_of_a_phone_is_measured_before_it_is_decoded() -> None:
+    pillow_heif = pytest.importorskip("pillow_heif")
+    content = io.BytesIO()
+    pillow_heif.from_pillow(Image.new("RGB", (64, 64))).save(content)
+    with pytest.raises(UserError, match=r"more than 0\.001 million pixels"):
+        check_pixels(content.getvalue(), "a.heic", Limits(megapixels=0.001))

@@ -31,24 +31,34 @@ def recognises(source: Path) -> bool:
 
 def title(source: Path, options: ReadOptions) -> str:
     """How many classes the first annotation file lists."""
-    file = next(iter(coco_files(source).values()))
+    file = next(iter(_required_files(source).values()))
     return f"COCO, {count_categories(file.path)} classes"
 
 
 def splits(source: Path) -> tuple[str, ...]:
     """'train2014', 'val2014', ..."""
-    names = list(coco_files(source))
+    names = list(_required_files(source))
     return tuple(sorted(names, key=lambda name: (not name.startswith("train"), name)))
 
 
 def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     """One split, images without a label included, or all images for None. A crowd counts as present, as usual."""
-    files = coco_files(source)
+    files = _required_files(source)
     names = sorted(files) if split is None else [find_split(source, split, splits(source))]
     parts = [_read_one(name, files[name], options) for name in names]
     if len({part.labels.classes for part in parts}) > 1:
         raise UserError(f"{source}: {' and '.join(files[n].path.name for n in names)} list different categories")
     return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _required_files(source: Path) -> dict[str, CocoFile]:
+    files = coco_files(source)
+    if not files:
+        raise UserError(
+            f"{source} has no COCO annotations: a JSON file with lists of images, annotations and categories, such as "
+            "annotations/instances_train.json"
+        )
+    return files
 
 
 def _read_one(name: str, file: CocoFile, options: ReadOptions) -> Split:

@@ -108,6 +108,8 @@ def _has_images(folder: Path) -> bool:
 
 
 def _folders(top: Path) -> list[Path]:
+    if not top.is_dir():
+        raise UserError(f"{top} is not a folder; give one that has a folder of images per class")
     return sorted(path for path in top.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 

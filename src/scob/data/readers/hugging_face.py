@@ -13,7 +13,7 @@ from scob.data.arrow import pyarrow_module
 from scob.data.images import decode, skip_or_raise
 from scob.data.readers import find_split
 from scob.data.readers.folder import SPLIT_NAMES
-from scob.data.readers.parquet_rows import open_parquet
+from scob.data.readers.parquet_rows import as_python, open_parquet, read_parquet
 from scob.data.readers.table_columns import IMAGE_NAMES, LABEL_NAMES
 from scob.data.readers.text_lists import read_text, unknown_class
 from scob.data.split import ReadOptions, Split
@@ -57,7 +57,7 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
         table = _table(shards[part])
         image_key, label_key = _keys(table.schema, source)
         for number, (image, given) in enumerate(
-            zip(table[image_key], _named(table, label_key, _features(shards[part])), strict=True)
+            zip(table[image_key], _named(table, label_key, _features(shards[part]), source), strict=True)
         ):
             where = f"{source.name} {part} row {number + 1}"
             unknown = next((name for name in given if name not in column), None)
@@ -90,8 +90,13 @@ class StoredImages:
         return len(self.cells)
 
     def load(self, index: int, size: int | None = None) -> NDArray[np.uint8]:
-        cell = self.cells[index].as_py()
+        try:
+            cell = self.cells[index].as_py()
+        except ValueError as error:  # a path that is not UTF-8
+            raise UserError(f"{self.where(index)}: the image cannot be read: {first_line(error)}") from None
         raw = cell if isinstance(cell, bytes | str) else cell.get("bytes") or cell.get("path") if cell else b""
+        if not isinstance(raw or b"", bytes | str):
+            raise UserError(f"{self.where(index)}: the image is {type(raw).__name__}, not bytes or a path")
         if isinstance(raw, str) and not Path(raw).is_absolute():
             raw = os.path.join(self.source, raw)  # noqa: PTH118
         return decode(raw or b"", size, self.where(index))
@@ -108,7 +113,7 @@ def _shards(source: Path) -> dict[str, list[Path]]:
         try:
             names = json.loads(read_text(source / DICTIONARY))["splits"]
             return {str(name): _arrow_files(source / str(name)) for name in names}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"{source / DICTIONARY} does not list the splits ({error})") from None
     files = _parquet_files(source)
     if not files:
@@ -119,7 +124,7 @@ def _shards(source: Path) -> dict[str, list[Path]]:
 def _arrow_files(folder: Path) -> list[Path]:
     try:
         names = [entry["filename"] for entry in json.loads(read_text(folder / STATE))["_data_files"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{folder / STATE} does not list the files of the data set ({error})") from None
     return [folder / Path(str(name)).name for name in names]
 
@@ -158,9 +163,11 @@ def _table(paths: list[Path], columns: list[str] | None = None) -> Any:
     arrow = pyarrow_module()
     try:
         if paths[0].suffix == ".parquet":
-            return arrow.concat_tables([open_parquet(path).read(columns=columns) for path in paths])
-        return arrow.concat_tables([arrow.ipc.open_stream(arrow.memory_map(str(path))).read_all() for path in paths])
-    except (arrow.ArrowException, OSError, IndexError) as error:
+            return arrow.concat_tables([read_parquet(path, columns) for path in paths])
+        table = arrow.concat_tables([arrow.ipc.open_stream(arrow.memory_map(str(path))).read_all() for path in paths])
+        table.validate(full=True)  # Arrow trusts the lengths in a stream: wrong ones would end the process
+        return table
+    except (arrow.ArrowException, OSError, IndexError, ValueError) as error:
         raise UserError(f"{paths[0] if paths else 'the data set'} cannot be read: {first_line(error)}") from None
 
 
@@ -172,6 +179,9 @@ def _schema(paths: list[Path]) -> Any:
 
 
 def _keys(schema: Any, source: Path) -> tuple[str, str]:
+    for name in schema.names:
+        if schema.names.count(name) > 1:
+            raise UserError(f"{source}: two columns are called {name!r}; rename one of the two")
     images = [name for name in schema.names if name.lower() in IMAGE_KEYS and _is_image(schema.field(name).type)]
     labels = [name for known in LABEL_NAMES for name in schema.names if name.lower() == known]
     if not images or not labels:
@@ -190,7 +200,7 @@ def _features(paths: list[Path]) -> dict[str, Any]:
             noted = (open_parquet(paths[0]).schema_arrow.metadata or {}).get(b"huggingface", b"{}")
             return dict(json.loads(noted).get("info", {}).get("features") or {})
         return dict(json.loads(read_text(info)).get("features") or {}) if info.is_file() else {}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return {}
 
 
@@ -200,10 +210,11 @@ def _label_names(features: dict[str, Any], key: str) -> list[str] | None:
     while isinstance(node, dict) and "names" not in node and "feature" in node:
         node = node["feature"]
     node = node[0] if isinstance(node, list) and node else node
-    return [str(name) for name in node["names"]] if isinstance(node, dict) and node.get("names") else None
+    names = node.get("names") if isinstance(node, dict) else None
+    return [str(name) for name in names] if names and isinstance(names, list) else None
 
 
-def _named(table: Any, key: str, features: dict[str, Any]) -> list[set[str]]:
+def _named(table: Any, key: str, features: dict[str, Any], source: Path) -> list[set[str]]:
     """The labels of every image, by name."""
     names = _label_names(features, key)
 
@@ -212,7 +223,7 @@ def _named(table: Any, key: str, features: dict[str, Any]) -> list[set[str]]:
             return names[value] if 0 <= value < len(names) else ""
         return str(value).strip()
 
-    cells = table[key].to_pylist()
+    cells = as_python(table[key], source)
     listed = [cell if isinstance(cell, list) else [] if cell is None else [cell] for cell in cells]
     return [{name_of(value) for value in each} - {""} for each in listed]
 
@@ -226,7 +237,7 @@ def _class_names(source: Path, options: ReadOptions) -> tuple[str, ...]:
         features = _features(paths)
         if (names := _label_names(features, key)) is not None:
             return tuple(names)
-        found |= {name for given in _named(_table(paths, [key]), key, features) for name in given}
+        found |= {name for given in _named(_table(paths, [key]), key, features, source) for name in given}
     if not found:
         raise UserError(f"{source} names no class: every label is blank; fill in some labels")
     return tuple(sorted(found))

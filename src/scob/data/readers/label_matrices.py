@@ -6,7 +6,9 @@ Their protocol holds a fifth of the training images out with seed 1200 and tests
 'val-obs' have the observed labels instead of all of them (use labels.kind=given).
 """
 
+import sys
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from scob.data.readers.named_images import NamedImages
 from scob.data.readers.text_lists import class_list
 from scob.data.readers.voc import CLASSES as VOC_CLASSES
 from scob.data.split import ReadOptions, Split
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.labels import ABSENT, PRESENT, Labels
 
 SPLIT_SEED, HELD_OUT = 1200, 0.2
@@ -32,8 +34,8 @@ def recognises(source: Path) -> bool:
 
 def title(source: Path, options: ReadOptions) -> str:
     """What it is, and how many classes there are."""
-    columns = _load(_file(source, "train", "labels"), mapped=True).shape[1:]
-    return f"label matrices of Cole et al. (split seed {SPLIT_SEED}), {columns[0] if columns else 0} classes"
+    columns = _matrix(_file(source, "train", "labels")).shape[1]
+    return f"label matrices of Cole et al. (split seed {SPLIT_SEED}), {columns} classes"
 
 
 def splits(source: Path) -> tuple[str, ...]:
@@ -48,16 +50,16 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
     wanted = [find_split(source, split, splits(source))] if split is not None else [
         name for name in PARTS if name in splits(source)
     ]  # fmt: skip
-    finder = NamedImages(source)
+    finder, count = NamedImages(source), _matrix(_file(source, "train", "labels")).shape[1]
     names: list[str] = []
     paths: list[str] = []
     rows: list[NDArray[np.int8]] = []
     skipped: list[str] = []
     for part in wanted:
         plain = part.removesuffix(OBSERVED)
-        images = _load(_file(source, PARTS[plain], "images"))
-        labels = _load(_file(source, PARTS[plain], "labels_obs" if part.endswith(OBSERVED) else "labels"))
-        if labels.ndim != 2 or len(labels) != len(images) or not np.isin(labels, (-1, 0, 1)).all():
+        images = _names(_file(source, PARTS[plain], "images"))
+        labels = _matrix(_file(source, PARTS[plain], "labels_obs" if part.endswith(OBSERVED) else "labels"))
+        if labels.shape != (len(images), count) or not np.isin(labels, (-1, 0, 1)).all():
             raise UserError(f"{source}: the labels of {part} are not one row of 0 and 1 for each of its images")
         # in a matrix of all labels, 0 is absent; among observed ones it is unknown
         values = labels if part.endswith(OBSERVED) else np.where(labels == 1, PRESENT, ABSENT)
@@ -71,7 +73,6 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
             names.append(name)
             paths.append(path)
             rows.append(values[row].astype(np.int8))
-    count = _load(_file(source, "train", "labels"), mapped=True).shape[1]
     classes = _classes(source, count, options)
     table = np.stack(rows) if rows else np.zeros((0, count), np.int8)
     observed = wanted[0].endswith(OBSERVED)
@@ -110,9 +111,36 @@ def _file(source: Path, phase: str, kind: str) -> Path:
     return source / f"formatted_{phase}_{kind}.npy"
 
 
-def _load(path: Path, mapped: bool = False) -> NDArray[np.generic]:
+def _names(path: Path) -> NDArray[np.generic]:
+    names = _load(path)
+    if names.ndim != 1 or names.dtype.kind != "U":
+        raise UserError(f"{path} is not a list of image names: it has the type {names.dtype}, shape {names.shape}")
+    codes = np.frombuffer(names.tobytes(), np.dtype("u4").newbyteorder(names.dtype.byteorder))
+    if codes.max(initial=0) > sys.maxunicode:
+        raise UserError(f"{path} is not a list of image names: it contains a character that does not exist")
+    return names
+
+
+def _matrix(path: Path) -> NDArray[np.generic]:
+    matrix = _load(path)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise UserError(f"{path} is not a matrix of labels: it has the type {matrix.dtype}, shape {matrix.shape}")
+    return matrix
+
+
+def _load(path: Path) -> NDArray[np.generic]:
+    """The array, mapped: objects are never unpickled, and no header makes us ask for more memory than the file has."""
     try:
-        array: NDArray[np.generic] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not an array that can be read ({str(error).splitlines()[0]})") from None
+        array: NDArray[np.generic] = np.lib.format.open_memmap(path, mode="r")
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        SyntaxError,
+        TokenError,
+        MemoryError,
+        RecursionError,
+    ) as error:
+        raise UserError(f"{path} is not an array that can be read ({first_line(error)})") from None
     return array

@@ -109,16 +109,31 @@ def _task_answer(task: dict[str, Any], where: str) -> Answer:
     data: Any = task.get("data")
     if not isinstance(data, dict):
         raise UserError(f"{where}: its data is not an object with an image")
-    given = [a for a in task.get("annotations") or () if isinstance(a, dict) and not a.get("was_cancelled")]
-    last = max(given, key=lambda a: (str(a.get("updated_at") or ""), a.get("id") or 0), default=None)
-    chosen = () if last is None else _names(last.get("result") or ())
-    suggested = _names(r for p in task.get("predictions") or () if isinstance(p, dict) for r in p.get("result") or ())
+    given = [a for a in _listed(task, "annotations", where) if isinstance(a, dict) and not a.get("was_cancelled")]
+    last = max(given, key=_age, default=None)
+    chosen = () if last is None else _names(_listed(last, "result", where))
+    predictions = [p for p in _listed(task, "predictions", where) if isinstance(p, dict)]
+    suggested = _names(r for p in predictions for r in _listed(p, "result", where))
     name = data.get("name")
     return Answer(where, _address(data, where), name if isinstance(name, str) else "", chosen, suggested,
                   last is not None)  # fmt: skip
 
 
-def _names(results: Any) -> tuple[str, ...]:
+def _listed(entry: dict[str, Any], key: str, where: str) -> list[Any]:
+    """The list under a key; [] if there is none."""
+    value = entry.get(key) or []
+    if not isinstance(value, list):
+        raise UserError(f"{where}: its {key!r} is not a list; export the project from Label Studio again")
+    return value
+
+
+def _age(annotation: dict[str, Any]) -> tuple[str, float]:
+    """What is larger for a later answer."""
+    number = annotation.get("id")
+    return str(annotation.get("updated_at") or ""), number if isinstance(number, int | float) else 0
+
+
+def _names(results: Iterable[Any]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for result in results:
         value = result.get("value") if isinstance(result, dict) else None
@@ -159,7 +174,7 @@ def _csv_answers(text: str, shown: str) -> Iterator[Answer]:
             if cell[:1] in "[{" and cell:
                 try:
                     value = json.loads(cell)
-                except ValueError:
+                except (ValueError, RecursionError):
                     value = cell
             task[name] = value
         yield _flat_answer(task, f"{shown} row {number}")
@@ -178,7 +193,10 @@ def _address(data: dict[str, Any], where: str) -> str:
 
 def file_name(address: str, where: str) -> str:
     """The file behind an address of Label Studio's: local storage, an upload, or the end of any other path."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise UserError(f"{where}: {address!r} is not the address of an image ({error})") from None
     if parts.path.endswith("/data/local-files/"):
         return parse_qs(parts.query, encoding="utf-8", errors="surrogateescape").get("d", [""])[0]
     path = unquote(parts.path, errors="surrogateescape")

@@ -24,6 +24,8 @@ def read_text(path: Path, exact: bool = False) -> str:
         raise UserError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError:  # the name comes from another file, and contains a NUL or a lone surrogate
+        raise UserError(f"{str(path)!r} cannot be the name of a file") from None
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scob.config import parse_yaml
 from scob.data.images import image_names, skip_or_raise
 from scob.data.readers import find_split
 from scob.data.readers.folder import SPLIT_NAMES
@@ -17,11 +18,12 @@ from scob.data.readers.named_images import NamedImages
 from scob.data.readers.row_splits import Gathered, Row
 from scob.data.readers.text_lists import class_list, read_lines, read_text
 from scob.data.split import ObjectBox, ReadOptions, Split
-from scob.errors import UserError
+from scob.errors import UserError, first_line
 from scob.files import whole_number
 from scob.labels import ABSENT, PRESENT
 
 Objects = list[tuple[int, list[float]]]
+MOST_UNNAMED = 10_000  # classes without names; a higher number is a mistake, and would take the memory of so many
 
 
 def recognises(source: Path) -> bool:
@@ -59,7 +61,8 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
                 skip_or_raise(error, options.skip_bad, skipped)
                 continue
             home[shown] = name, os.path.relpath(text, source)
-    highest = max((number for each in objects.values() for number, _ in each), default=-1)
+    numbers = (number for each in objects.values() for number, _ in each)
+    highest = max((number for number in numbers if number < MOST_UNNAMED), default=-1)
     classes = _classes(source, options) or tuple(str(number) for number in range(highest + 1))
     gathered = Gathered(source, NamedImages(source), classes or None, options.skip_bad, skipped)
     gathered.add_all(
@@ -73,7 +76,8 @@ def read(source: Path, split: str | None, options: ReadOptions) -> Split:
 def _in_range(objects: Objects, classes: tuple[str, ...], where: str, options: ReadOptions, skipped: list[str]) -> bool:
     for number, _ in objects:
         if number >= len(classes):
-            error = UserError(f"{where}: there is no class {number}, only {len(classes)} (0 to {len(classes) - 1})")
+            known = f"only {len(classes)} (0 to {len(classes) - 1})" if classes else "and no file names the classes"
+            error = UserError(f"{where}: there is no class {number}, {known}; list all classes in data.yaml")
             skip_or_raise(error, options.skip_bad, skipped)
             return False
     return True
@@ -119,13 +123,14 @@ def _yaml_names(path: Path) -> tuple[str, ...]:
     import yaml
 
     try:
-        names: Any = yaml.safe_load(read_text(path)).get("names", [])
-    except (yaml.YAMLError, AttributeError) as error:
-        raise UserError(f"{path} is not a YOLO settings file: {str(error).splitlines()[0]}") from None
+        names: Any = parse_yaml(read_text(path)).get("names", [])
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError) as error:
+        raise UserError(f"{path} is not a YOLO settings file: {first_line(error)}") from None
     if isinstance(names, dict):
-        names = [names[key] for key in sorted(names, key=int)] if all(str(k).isdigit() for k in names) else None
+        numbered = {whole_number(str(key)): name for key, name in names.items()}
+        names = [numbered[number] for number in range(len(names))] if set(numbered) == set(range(len(names))) else None
     if not isinstance(names, list) or len({str(name) for name in names}) != len(names):
-        raise UserError(f"{path}: 'names' must list the classes, each once")
+        raise UserError(f"{path}: 'names' must list the classes, each once, or number them from 0")
     return tuple(str(name) for name in names)
 
 

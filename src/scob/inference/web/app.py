@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 
 from scob.errors import UserError
@@ -146,6 +147,11 @@ def create_app(
     @app.exception_handler(Refused)
     async def refuse(request: Request, refusal: Refused) -> Response:
         return sentence(refusal.status, str(refusal))
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        return sentence(400, f"{first['loc'][-1]} is {str(first['input'])[:20]!r}, not true or false")
 
     @app.exception_handler(UserError)
     async def explain(request: Request, error: UserError) -> Response:

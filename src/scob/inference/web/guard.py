@@ -51,15 +51,16 @@ class Guard:
 
     def admit(self, request: Request) -> Response | None:
         """None if the request may pass, a response if the answer is already known; otherwise raises `Refused`."""
-        page = request.url.path == "/" and request.method == "GET"
+        path = request.scope["path"]  # `request.url` is put together from the host and the query, which may be anything
+        page = path == "/" and request.method == "GET"
         check_host(request, self.host)
         if self.token is not None and not carries_token(request, self.token, self.cookie):
             if page:
                 gate = ASK_FOR_TOKEN.format(name=self.site.name, style=self.site.style, command=self.site.command)
                 return Response(gate, 401, media_type="text/html")
-            if request.url.path != self.site.style:  # the page that asks for the token uses it
+            if path != self.site.style:  # the page that asks for the token uses it
                 raise Refused(401, "this server needs a token: open the page with ?token=...")
-        if request.method != "GET" and not (request.method == "POST" and request.url.path in self.site.posts):
+        if request.method != "GET" and not (request.method == "POST" and path in self.site.posts):
             raise Refused(405, self.site.purpose)
         if request.method == "POST":
             check_origin(request, self.site.foreign)

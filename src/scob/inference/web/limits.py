@@ -12,7 +12,9 @@ from PIL import Image
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from scob.data.heif import open_image
 from scob.errors import UserError
+from scob.files import whole_number
 from scob.inference.web.answers import Refused
 
 Result = TypeVar("Result")
@@ -59,7 +61,8 @@ class Turnstile:
         most = int(self.limits.megabytes * MEGA)
         refused = Refused(413, f"the request has more than {self.limits.megabytes:g} megabytes: send fewer images")
         declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > most:
+        length = whole_number(declared)
+        if declared.isascii() and declared.isdigit() and (length is None or length > most):
             raise refused
         parts: list[bytes] = []
         size = 0
@@ -95,7 +98,7 @@ class Turnstile:
 def check_pixels(raw: bytes, name: str, limits: Limits) -> None:
     """Refuse an image with too many pixels before it is decoded; only its header is read."""
     try:
-        with Image.open(io.BytesIO(raw)) as image:
+        with open_image(io.BytesIO(raw), name) as image:
             pixels = image.width * image.height
     except Image.DecompressionBombError:
         pixels = 1 << 62

@@ -106,7 +106,10 @@ def _from_form(body: bytes, kind: str) -> list[Upload]:
 
 def fetch(url: str, hosts: Collection[str], limits: Limits, headers: dict[str, str] | None = None) -> bytes:
     """The bytes at an address of a host that was allowed by name; redirects are not followed."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UserError(f"this is not an address that can be fetched: {first_line(error)}") from None
     if parts.scheme not in ("http", "https") or parts.netloc.lower() not in hosts:
         raise UserError(
             f"images are not fetched from {parts.netloc or 'this address'}: allow the host when you start the server, "
