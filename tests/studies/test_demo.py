@@ -111,7 +111,7 @@ def test_the_row_with_pairs_is_trained_as_from_images_on_this_device(made: tuple
 
 
 def test_few_epochs_are_evaluated_unless_more_are_asked_for() -> None:
-    assert demo_config(0).train.evaluate_every == 2 and demo_config(0, WORDS).train.evaluate_every == 1
+    assert demo_config(0).train.evaluate_every == 4 and demo_config(0, WORDS).train.evaluate_every == 1
 
 
 def test_a_preset_outranks_the_demos_settings() -> None:

@@ -37,7 +37,7 @@ from scob.training.run_data import load_data
 from scob.training.train import SharedParts, train
 
 GALLERY = 12
-EVALUATE_EVERY = 2  # epochs, and after the last: an evaluation takes almost half as long as an epoch of ROLE + SMT
+EVALUATE_EVERY = 4  # epochs, and after the last: an evaluation takes almost half as long as an epoch of ROLE + SMT
 Task = tuple[str, int]  # a row: method and seed
 
 
