@@ -24,6 +24,7 @@ def test_suggestions_and_what_to_do_next(scob: Callable[..., tuple[int, str, str
     assert code == 0
     assert "The most confident suggestions" in out
     assert err.startswith("3 labels suggested for ")
+    assert "the confidences are rough: calibrating them takes 30 images" in err and "there are 19 " in err
     assert f"next: scob review {own_run}\n" in err
 
 

@@ -105,15 +105,15 @@ def recover(options: RecoverOptions) -> None:
     if rows:
         out.print(table("The most confident suggestions", ("image", "class", "confidence", "score", "estimate"), rows))
         out.print(COLUMNS, style="dim", highlight=False)
-    if recovered.held_out < ENOUGH:
-        note(
-            f"the confidences are rough: calibrating them takes {ENOUGH} images that were held out from training, and "
-            f"there are {recovered.held_out} (train with train.holdout=0.1)"
-        )
     summary = f"{counted(len(recovered.suggestions), 'label')} suggested for {counted(recovered.images, 'image')}"
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
     note(f"{summary}; written to {recovered.folder}/")
+    if recovered.held_out < ENOUGH:
+        note(
+            f"the confidences are rough: calibrating them takes {ENOUGH} images that were held out from training, and "
+            f"there are {recovered.held_out} (`train.holdout` is their share)"
+        )
     for line in how_to_load(recovered.folder, o.format or (), recovered.files):
         note(line)
     m = recovered.measured

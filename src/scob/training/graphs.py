@@ -14,6 +14,7 @@ from torch import Tensor
 from scob.algorithm.method import Method
 from scob.algorithm.sampling import Batch
 from scob.errors import first_line
+from scob.training.build import Experiment
 from scob.training.optimise import AdamOptimiser
 from scob.training.out_of_memory import is_out_of_memory, release
 
@@ -101,3 +102,12 @@ class GraphedStep:
         with torch.cuda.graph(graph):
             losses = self._step(epoch, 0)
         self.graphs[phase] = (graph, losses)
+
+
+def graphed_step(experiment: Experiment, given_up: Callable[[str], None]) -> GraphedStep | None:
+    """The step as a CUDA graph, if the run is executed that way; `given_up` hears if it cannot be captured."""
+    e = experiment
+    resident = e.inputs.feeds["train"].resident
+    if not e.execution.graph or not e.method.capturable or resident is None:
+        return None
+    return GraphedStep(e.method, e.optimiser, resident, given_up)

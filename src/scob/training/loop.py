@@ -29,7 +29,7 @@ from scob.training.checkpoint import (
 from scob.training.clock import Clock
 from scob.training.divergence import check_finite
 from scob.training.events import EpochMeasured, Listener, Note, StepLogged, StepTaken, counter, silent
-from scob.training.graphs import GraphedStep
+from scob.training.graphs import graphed_step
 from scob.training.out_of_memory import FittingBatch, suggest_batch_size
 from scob.training.results import measure
 from scob.training.resume import check_frozen, origin_of
@@ -298,12 +298,3 @@ class Training:
         e.method.finish(lambda: self.scores(e.data.told_at_the_end))
         if e.method.finishes():
             self.scored = {}
-
-
-def graphed_step(experiment: Experiment, given_up: Callable[[str], None]) -> GraphedStep | None:
-    """The step as a CUDA graph, if the run is executed that way; `given_up` hears if it cannot be captured."""
-    e = experiment
-    resident = e.inputs.feeds["train"].resident
-    if not e.execution.graph or not e.method.capturable or resident is None:
-        return None
-    return GraphedStep(e.method, e.optimiser, resident, given_up)
