@@ -18,6 +18,7 @@ from scob.training.build import Experiment
 from scob.training.checkpoint import latest_checkpoint
 from scob.training.events import Event, Listener, Note, Started, StepLogged
 from scob.training.execution import Execution, read_execution
+from scob.training.finished_run import FinishedRun
 from scob.training.loop import Training
 from scob.training.metrics import evaluate_scores
 from scob.training.stopping import Interrupted
@@ -132,6 +133,13 @@ def test_no_pass_over_the_training_images_unless_somebody_asks(
     assert run.scores("train").shape == (48, 16) and scored[-1] == "train"
 
 
+def measured_again(run: FinishedRun) -> Any:
+    """The evaluation of a run's model, from scores that are computed now."""
+    assert run.experiment is not None and run.experiment.data.evaluate is not None
+    data = run.experiment.data
+    return evaluate_scores(run.scores("evaluate"), data.evaluate.labels.values, data.observed.classes).to_json()
+
+
 @pytest.mark.parametrize(
     ("words", "times"),
     [
@@ -154,11 +162,7 @@ def test_the_reported_images_are_not_scored_twice_with_the_same_weights(
     config = configure("data.evaluate=val", "train.epochs=2", *words)
     run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert scored.count("evaluate") == times
-    assert run.experiment is not None and run.experiment.data.evaluate is not None
-    again = evaluate_scores(
-        run.scores("evaluate"), run.experiment.data.evaluate.labels.values, run.experiment.data.observed.classes
-    )
-    assert run.summary["evaluation"] == again.to_json()
+    assert run.summary["evaluation"] == measured_again(run)
 
 
 def test_an_earlier_epoch_that_becomes_the_model_is_scored_again(
@@ -173,11 +177,7 @@ def test_an_earlier_epoch_that_becomes_the_model_is_scored_again(
     config = configure("data.evaluate=val", "train.epochs=2", "train.select=best-on-test")
     run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert run.summary["selected_epoch"] == 0
-    assert run.experiment is not None and run.experiment.data.evaluate is not None
-    again = evaluate_scores(
-        run.scores("evaluate"), run.experiment.data.evaluate.labels.values, run.experiment.data.observed.classes
-    )
-    assert run.summary["evaluation"] == again.to_json()
+    assert run.summary["evaluation"] == measured_again(run)
 
 
 def test_a_step_that_does_not_fit_lowers_the_run_one_step_and_it_goes_on(

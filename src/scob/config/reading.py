@@ -85,7 +85,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str) -> Any:
-    """One YAML document of plain values; a `YAMLError`, `ValueError` or `RecursionError` if it is none."""
+    """One YAML document of plain values; anything else raises `YAMLError`, `ValueError` or `RecursionError`."""
     try:
         return yaml.load(text, Loader=_PlainLoader)
     except (KeyError, IndexError, AttributeError):  # PyYAML does not check what a tag is put before

@@ -75,9 +75,7 @@ class AdamOptimiser:
 
     def step(self, loss: Tensor, *leaves: Tensor) -> None:
         """Differentiate with respect to the parameters and `leaves` only, sum over processes, update the parameters."""
-        self.adam.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss, inputs=[*self.parameters, *leaves])
-        self.processes.sum_gradients(self.parameters)
+        self._differentiate(loss, *leaves)
         self.adam.step()
 
     def extend_step(self, loss: Tensor) -> None:
@@ -89,9 +87,7 @@ class AdamOptimiser:
         iteration.
         """
         first = {p: p.grad for p in self.parameters if p.grad is not None}
-        self.adam.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss, inputs=self.parameters)
-        self.processes.sum_gradients(self.parameters)
+        self._differentiate(loss)
         for group in self.adam.param_groups:
             further = [p for p in group["params"] if p in first and p.grad is not None]
             if further:
@@ -99,6 +95,12 @@ class AdamOptimiser:
                 for parameter in further:
                     parameter.grad = None
         self.adam.step()
+
+    def _differentiate(self, loss: Tensor, *leaves: Tensor) -> None:
+        """Give the parameters and `leaves` this loss's gradients, those of the parameters summed over all processes."""
+        self.adam.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss, inputs=[*self.parameters, *leaves])
+        self.processes.sum_gradients(self.parameters)
 
     @torch.no_grad()
     def _extend(self, parameters: list[nn.Parameter], before: list[Tensor], group: dict[str, Any]) -> None:
