@@ -83,6 +83,7 @@ FOUND_IN_DATA_SETS = [
     ("label_matrices", b"\x09" + array_bytes(np.ones((3, 5)))),
     ("label_matrices", b"\1" + array_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**23}, 2)}}")),
     ("label_matrices", b"\1" + array_header("[" * 3000)),
+    ("label_matrices", b"\0" + array_header("{'descr': '{}, }\n\n &a\nd\0\0\0")),  # Python 3.12: a SystemError
     (
         "prior_file",
         b"\2" + save({"scores": np.ones((2, 2))}, metadata={"images": DEEP.decode(), "classes": '["cat", "dog"]'}),

@@ -21,7 +21,7 @@ from scob.training.finished_run import FinishedRun
 from scob.training.train import train
 from support.runs import batches_of, first_batch
 
-WITHOUT_CONTRAST = ("method=pairs", "pairs.contrast=false", "model.dropout=0")
+WITHOUT_DROPOUT = ("method=pairs", "model.dropout=0")
 
 
 def test_a_class_is_in_a_pair_if_it_is_in_one_of_its_images() -> None:
@@ -55,7 +55,7 @@ def test_a_thinned_map_has_no_such_channels_and_the_same_mean() -> None:
 
 
 def test_a_map_with_more_channels_loses_a_larger_share_of_them(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST, "pairs.channels=100")
+    e = experiment_of(*WITHOUT_DROPOUT, "pairs.channels=100")
     batches = [batch for epoch in range(40) for batch in batches_of(e, epoch)]
     lost = [[], []]  # type: ignore[var-annotated]
     for batch in batches:
@@ -69,7 +69,7 @@ def test_a_map_with_more_channels_loses_a_larger_share_of_them(experiment_of: Ca
 
 
 def test_both_stages_are_shifted_by_the_same_share_of_the_image(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST)
+    e = experiment_of(*WITHOUT_DROPOUT)
     batch = first_batch(e)
     count, height, width = len(batch.rows), 3, 5
     cells = torch.arange(height * width, dtype=torch.float32).view(1, 1, height, width).expand(count, -1, -1, -1)
@@ -143,7 +143,7 @@ def naive_losses(method: Any, batch: Batch) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("labels", ["as drawn", "some negatives", "none"])
 def test_the_losses_are_those_of_a_loop_over_pairs(experiment_of: Callable[..., Any], labels: str) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST, "pairs.channels=100")
+    e = experiment_of(*WITHOUT_DROPOUT, "pairs.channels=100")
     batch = first_batch(e)
     observed: Tensor = e.method.problem.observed
     if labels == "some negatives":
@@ -158,7 +158,7 @@ def test_the_losses_are_those_of_a_loop_over_pairs(experiment_of: Callable[..., 
 
 
 def test_the_likelihood_ends_after_its_epochs(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST, "pairs.epochs=2")
+    e = experiment_of(*WITHOUT_DROPOUT, "pairs.epochs=2")
     phases = [e.method.phase(epoch) for epoch in (0, 1, 2, 3)]
     assert phases[2] == phases[3] != phases[1]
     assert set(e.method.step(first_batch(e, 1), e.optimiser)) == {"class", "pairs", "choice"}
@@ -171,7 +171,15 @@ def test_without_pairs_and_likelihood_it_is_role_or_scob(
 ) -> None:
     losses = []
     for words in (
-        ("method=pairs", "pairs.weight=0", "pairs.choice=0", "pairs.shift=false", "pairs.channels=0"),
+        (
+            "method=pairs",
+            "pairs.weight=0",
+            "pairs.choice=0",
+            "pairs.shift=false",
+            "pairs.channels=0",
+            "pairs.rate=1",
+            "pairs.contrast=true",
+        ),
         (f"method={other}",),
     ):
         e = experiment_of(*words, f"scob.contrast={contrast}")
@@ -183,8 +191,8 @@ def test_without_pairs_and_likelihood_it_is_role_or_scob(
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_the_contrast_is_part_of_it(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of("method=pairs")
+def test_the_contrast_can_be_added(experiment_of: Callable[..., Any]) -> None:
+    e = experiment_of("method=pairs", "pairs.contrast=true")
     e.method.begin_epoch(1)
     losses = e.method.step(first_batch(e, 1), e.optimiser)
     assert set(losses) == {"class", "pairs", "choice", "contrast"} and all(loss > 0 for loss in losses.values())
@@ -192,7 +200,7 @@ def test_the_contrast_is_part_of_it(experiment_of: Callable[..., Any]) -> None:
 
 def test_padding_is_nobodys_partner(experiment_of: Callable[..., Any]) -> None:
     """A batch that is filled up, as a CUDA graph needs it, has the losses of the batch that is not."""
-    words = ("train.batch=6", *WITHOUT_CONTRAST)
+    words = ("train.batch=6", *WITHOUT_DROPOUT)
     plain, padded = experiment_of(*words), experiment_of(*words)
     batch = first_batch(plain)
     more = 3
@@ -214,7 +222,7 @@ def test_masks_are_those_of_the_map_as_it_is(experiment_of: Callable[..., Any]) 
     """The E-step of a step with changed maps finds the masks that it finds without."""
     found = []
     for shift, channels in (("true", 100), ("false", 0), ("false", 100)):
-        e = experiment_of("method=pairs", f"pairs.shift={shift}", f"pairs.channels={channels}")
+        e = experiment_of("method=pairs", "pairs.contrast=true", f"pairs.shift={shift}", f"pairs.channels={channels}")
         e.method.begin_epoch(1)
         batch = first_batch(e, 1)
         e.method.step(batch, e.optimiser)
@@ -224,7 +232,7 @@ def test_masks_are_those_of_the_map_as_it_is(experiment_of: Callable[..., Any]) 
 
 
 def test_a_backbone_that_learns_learns_from_shifted_maps(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of("method=pairs", "pairs.contrast=false", "model.freeze=none")
+    e = experiment_of("method=pairs", "model.freeze=none")
     before = [p.detach().clone() for p in e.network.backbone.parameters() if p.requires_grad]
     e.method.step(first_batch(e), e.optimiser)
     after = [p for p in e.network.backbone.parameters() if p.requires_grad]
@@ -244,7 +252,7 @@ def test_a_finished_run_names_as_many_labels_as_expected(
 ) -> None:
     """The model that is stored, not only the one in memory; its order of scores is that of the last epoch."""
     monkeypatch.setattr("scob.training.run_data.ENOUGH", 10 if split == "holdout" else 1000)
-    words = ("method=pairs", "pairs.contrast=false", "train.epochs=2", "data.evaluate=val", "train.holdout=0.25")
+    words = ("method=pairs", "train.epochs=2", "data.evaluate=val", "train.holdout=0.25")
     run = train(configure(*words, "train.select=last"), tmp_path / "run")
     stored = FinishedRun.open(tmp_path / "run")
     scores = stored.scores(split, "cpu")
@@ -260,17 +268,28 @@ def test_a_finished_run_names_as_many_labels_as_expected(
 
 def test_a_model_that_names_few_labels_is_left_alone(experiment_of: Callable[..., Any]) -> None:
     """k may be a guess: it never makes the model name more."""
-    e = experiment_of(*WITHOUT_CONTRAST)
+    e = experiment_of(*WITHOUT_DROPOUT)
     bias = e.network.classifier.bias.detach().clone()
     e.method.finish(lambda: torch.full((5, len(bias)), 0.1))
     assert torch.equal(e.network.classifier.bias, bias)
 
 
 def test_double_precision_with_estimates_on_the_host(experiment_of: Callable[..., Any]) -> None:
-    e = experiment_of(*WITHOUT_CONTRAST, "train.precision=fp64", "train.rows=host")
+    e = experiment_of(*WITHOUT_DROPOUT, "train.precision=fp64", "train.rows=host")
     assert all(loss > 0 for loss in e.method.step(first_batch(e), e.optimiser).values())
 
 
 def test_contrast_between_whole_images_is_refused(experiment_of: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match=r"scob\.contrast=byol"):
         experiment_of("method=pairs", "scob.contrast=byol")
+
+
+def test_the_smt_alone_learns_at_a_multiple_of_its_rate(experiment_of: Callable[..., Any]) -> None:
+    """The first step of Adam moves every weight by its learning rate."""
+    e = experiment_of("method=pairs", "pairs.rate=3", "train.warmup=0", "train.schedule=constant")
+    before = [p.detach().clone() for p in e.method.groups()["smt"]], e.network.classifier.weight.detach().clone()
+    e.method.step(first_batch(e, 0), e.optimiser)
+    smt = max(float((p - old).abs().max()) for p, old in zip(e.method.groups()["smt"], before[0], strict=True))
+    classifier = float((e.network.classifier.weight - before[1]).abs().max())
+    assert smt == pytest.approx(3 * e.config.train.lr_smt, rel=1e-3)
+    assert classifier == pytest.approx(e.config.train.lr_other, rel=1e-3)

@@ -2,7 +2,7 @@
 
 import json
 
-from scob.config import Config, resolve
+from scob.config import Config
 from scob.studies.demo_results import COLUMNS, LONGEST_FIRST, METHODS, OURS, Demo, Row
 
 
@@ -21,12 +21,6 @@ def test_scob_stands_between_its_baselines_and_full_labels() -> None:
 
 def test_the_longest_rows_begin_first_and_none_is_left_out() -> None:
     assert LONGEST_FIRST[:2] == ("pairs", "scob") and sorted(LONGEST_FIRST) == sorted(METHODS)
-
-
-def test_pairs_without_their_contrastive_pass_are_remarked_upon() -> None:
-    without, with_it = (resolve({"pairs": {"contrast": on}}, methods=["pairs"]) for on in (False, True))
-    assert "without the contrastive pass" in Demo(without).pairs_remark
-    assert Demo(with_it).pairs_remark == Demo(Config()).pairs_remark == ""
 
 
 def test_seeds_are_added_up_and_the_first_gives_the_curve_and_the_pictures() -> None:

@@ -252,6 +252,8 @@ def test_the_method_is_the_best_one_known_unless_another_is_asked_for(small: Sma
     assert chosen("method=scob") == ("scob", "ipt")
     assert chosen("preset=paper") == ("scob", "ipt")
     assert chosen("scob.contrast=byol") == ("scob", "byol")  # pairs cannot have it
+    assert chosen("scob.lambda_c=0.3") == ("scob", "ipt")  # a setting of the contrast is not without effect
+    assert chosen("method=pairs", "scob.lambda_c=0.3") == ("pairs", "ipt")
 
 
 def test_the_last_epoch_is_taken_unless_asked_otherwise(small: Small) -> None:
@@ -263,12 +265,11 @@ def test_the_last_epoch_is_taken_unless_asked_otherwise(small: Small) -> None:
     assert chosen() == "last" and chosen("train.select=holdout") == "holdout"
 
 
-def test_a_cpu_does_without_the_contrastive_pass_unless_it_is_asked_for(small: Small) -> None:
+def test_the_settings_of_the_method_are_its_defaults_or_what_is_asked_for(small: Small) -> None:
     def chosen(*words: str) -> Any:
         config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config
         return methods.settings_of(config, "pairs").model_dump()
 
-    assert not chosen()["contrast"]
-    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 6}
+    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 6, "rate": 2}
+    assert chosen() == {**defaults, "epochs": 6, "contrast": False}
     assert chosen("pairs.contrast=true", "pairs.epochs=2") == {**defaults, "epochs": 2, "contrast": True}
-    assert chosen("scob.lambda_c=0.3")["contrast"]  # a setting of the contrast is not without effect

@@ -43,9 +43,9 @@ def test_a_run_of_the_papers_preset_from_before_a_setting_is_read_as_it_was(tmp_
 
 def test_a_run_keeps_all_settings_of_its_method(tmp_path: Path, configure: Any) -> None:
     """Also those that have their defaults, which may change."""
-    train(configure("method=pairs", "pairs.contrast=false", "train.epochs=1"), tmp_path / "run")
+    train(configure("method=pairs", "pairs.trust=0.3", "train.epochs=1"), tmp_path / "run")
     stored = read_yaml(tmp_path / "run" / "config.yaml")["pairs"]
-    assert stored == PairsSettings(contrast=False).model_dump()
+    assert stored == PairsSettings(trust=0.3).model_dump()
 
 
 def test_a_run_from_before_a_setting_of_its_method_is_read_as_it_was(tmp_path: Path, configure: Any) -> None:
@@ -53,6 +53,7 @@ def test_a_run_from_before_a_setting_of_its_method_is_read_as_it_was(tmp_path: P
     run.write_config(configure("method=pairs", "pairs.trust=0.3"))
     section = run.read_config().method_section("pairs")
     assert section["channels"] == 0 and section["trust"] == 0.3 and section["shift"] is True
+    assert section["rate"] == 1.0 and section["contrast"] is True
 
 
 @pytest.mark.parametrize("offered", [True, False], ids=["not loadable", "not known"])

@@ -53,7 +53,7 @@ def test_the_best_epoch_so_far_predicts_and_says_so(stopped: Path) -> None:
 
 
 def test_a_model_that_finish_would_change_says_so(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
-    config = configure("method=pairs", "pairs.contrast=false")
+    config = configure("method=pairs")
     with pytest.raises(Interrupted):
         train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)), listen=stop_at(7))
     assert "it may name too many labels" in find_model(tmp_path / "run").remark

@@ -117,6 +117,10 @@ class Method(nn.Module):
             "backbone": list(self.network.backbone.parameters()),
         }
 
+    def rates(self) -> dict[str, float]:
+        """What the method multiplies the learning rates of its groups by; a group that is not named keeps its own."""
+        return {}
+
     def clean_features(self, batch: Batch) -> Features:
         """Features of the weak view (squash-resize and flip)."""
         return self.source.clean(batch.rows, batch.images, self.source.views.flips(batch.keys, "clean"))

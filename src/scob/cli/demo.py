@@ -84,8 +84,6 @@ def show(results: "Demo", seeds: int) -> None:
     out.print(
         "* on the recovered labels, that is, the unknown entries of the training images; precision and recall at 0.5."
     )
-    if results.pairs_remark:
-        out.print(results.pairs_remark, highlight=False)
     p = results.pointing
     if p:
         out.print(

@@ -109,7 +109,7 @@ def result_lines(card: ModelCard, trained: TrainedAs | None) -> Iterator[str]:
 
 def training_lines(card: ModelCard, trained: TrainedAs | None) -> Iterator[str]:
     """The method, the network, and the settings that a reader asks about first."""
-    origin = {"scob": f", from {PAPER}", "pairs": f", an extension of Scob, from {PAPER}"}
+    origin = {"scob": f", from {PAPER}", "pairs": f", which builds on Scob, from {PAPER}"}
     yield f"- Method: {card.method}{origin.get(card.method, '')}"
     yield f"- Backbone: {plain(last_part(card.backbone_name))}; head: {plain(str(card.model.get('head')))}"
     yield f"- Input: RGB, resized to {card.size} x {card.size} pixels"

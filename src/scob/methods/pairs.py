@@ -1,4 +1,4 @@
-"""Scob that also learns from pairs of images and, at first, from the likelihood of the chosen label: a method of ours.
+"""L_class on images and on pairs of images, with the likelihood of the chosen label: a method of ours.
 
 Each image is paired with the one before it in the batch: their feature maps, side by side, form one map of twice the
 width, which shows what both images show. A class is present in a pair if it is present in one of its images. So an
@@ -18,6 +18,8 @@ channels, drawn anew for each image, pair and epoch, are set to 0: of C channels
 so that a backbone with many channels loses more of them than one with few. (If the channels of a map say much the same
 thing, the noise that this adds to a sum over them is as strong for any C.) Neither affects masks and contrast.
 
+Pairs are harder to memorise than images, so the SMT learns at `rate` times `train.lr_smt`.
+
 While an image has been seen fewer than `epochs` times, the likelihood of its label is added, for images and pairs (for
 a pair, the mean over both labels): if class c is shown with probability p_c and one of the classes shown was chosen,
 
@@ -32,9 +34,9 @@ single image are too high. If it then names more labels per image at 0.5 than ex
 classes, and the estimates, are lowered by one number, so that it names k: on the held-out images if there are a
 thousand or more, else on the training images. The order of its scores stays what it is.
 
-Everything else is Algorithm 1 with the settings of Scob (`scob.*`). Without its contrastive pass (`contrast=false`) an
-epoch costs less than half, and the result is a little worse. Pairs do not train the backbone. docs/oracles.md has the
-numbers.
+Everything else is L_class with Scob's label estimates and network. The contrastive pass of Algorithm 1 can be added
+(`contrast=true`, with the settings `scob.*`): an epoch then takes more than twice as long, and the result is no better.
+Pairs do not train the backbone. docs/oracles.md has the numbers.
 """
 
 from collections.abc import Callable
@@ -60,7 +62,7 @@ from scob.model.network import Network
 
 
 class PairsSettings(Section):
-    """Scob with pairs of images and the likelihood of the chosen label."""
+    """Pairs of images and the likelihood of the chosen label."""
 
     weight: float = setting(1.0, "weight of the pairs of images; 0: none", None, ge=0)
     trust: float = setting(
@@ -76,7 +78,8 @@ class PairsSettings(Section):
     )
     choice: float = setting(6.0, "weight of the likelihood of the chosen label", None, before=3.0, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
-    contrast: bool = setting(True, "with the contrastive pass of Scob (`scob.contrast`)", None)
+    rate: float = setting(2.0, "what the SMT's learning rate (train.lr_smt) is multiplied by", None, before=1.0, gt=0)
+    contrast: bool = setting(False, "add the contrastive pass of Scob (`scob.contrast`)", None, before=True)
 
 
 def shifted(features: Tensor, down: Tensor, right: Tensor) -> Tensor:
@@ -118,10 +121,10 @@ def naming_logit(scores: Tensor, k: float) -> float:
 
 
 class Pairs(Bootstrap):
-    """Algorithm 1, with more for the class loss to learn from."""
+    """L_class with more to learn from: pairs of images, changed feature maps, the likelihood of the chosen label."""
 
     name: ClassVar[str] = "pairs"
-    title: ClassVar[str] = "Scob + pairs"
+    title: ClassVar[str] = "Pairs"
     Settings: ClassVar[type[Section]] = PairsSettings
 
     @classmethod
@@ -140,6 +143,9 @@ class Pairs(Bootstrap):
         self.pairs: PairsSettings = settings
         self.nodes = quadrature(problem.device)
         self.lowered_by = 0.0  # what `finish` takes from all logits
+
+    def rates(self) -> dict[str, float]:
+        return {"smt": self.pairs.rate}
 
     def finish(self, scores: Callable[[], Tensor]) -> None:
         """If the model names more than k labels per image at 0.5, lower its logits until it names k."""

@@ -32,7 +32,6 @@ from scob.training.build import Experiment
 from scob.training.events import Listener, RunEnds, silent
 from scob.training.inputs import open_inputs
 from scob.training.metrics import recovery_metrics
-from scob.training.prepare import pairs_contrast
 from scob.training.run_data import load_data
 from scob.training.train import SharedParts, train
 
@@ -42,16 +41,11 @@ Task = tuple[str, int]  # a row: method and seed
 
 
 def demo_config(seed: int, overrides: Iterable[str] = ()) -> Config:
-    """configs/demo.yaml with one seed for labels and weights, and `pairs` as `scob train --images` trains it here.
-
-    Few epochs are evaluated. A setting that is asked for outranks both.
-    """
-    asked, packaged, sections = parse_overrides(overrides), packaged_config("demo"), methods.section_names()
-    device = choose_device(resolve(with_preset(packaged, asked), "the demo", sections).train.device)
-    pairs = {"contrast": pairs_contrast(device, asked)}
-    chosen = merge(packaged, {"pairs": pairs, "train": {"evaluate_every": EVALUATE_EVERY}})
+    """configs/demo.yaml with one seed for labels and weights. Few epochs are evaluated, unless more are asked for."""
+    chosen = merge(packaged_config("demo"), {"train": {"evaluate_every": EVALUATE_EVERY}})
     seeded = {"labels": {"seed": seed}, "train": {"seed": seed}}
-    return resolve(merge(with_preset(chosen, asked), seeded), "the demo", sections)
+    settings = merge(with_preset(chosen, parse_overrides(overrides)), seeded)
+    return resolve(settings, "the demo", methods.section_names())
 
 
 def demo(

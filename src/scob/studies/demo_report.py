@@ -49,11 +49,11 @@ def page(results: Demo) -> str:
         f"<h1>One label per image in, every label out</h1><p>{intro(results)}</p>",
         "<h2>Results</h2>",
         results_table(results),
-        f"<p>Scob closes <b>{gap_closed(results, 'scob'):.0f}%</b> of the gap from ROLE to full labels, Scob + pairs "
+        f"<p>Scob closes <b>{gap_closed(results, 'scob'):.0f}%</b> of the gap from ROLE to full labels, Pairs "
         f"<b>{gap_closed(results, 'pairs'):.0f}%</b>. Recovered labels are measured "
         f"on the unknown entries of the training images, with precision and recall at 0.5. {epoch_choice(config)} "
         "The first two rows use the paper's baseline head, two convolutions; the others use Scob's two "
-        f"transformers. {results.pairs_remark}</p>",
+        "transformers.</p>",
         "<h2>During training</h2>",
         figure(training_curves_of(results)),
         "<h2>Class by class</h2>",

@@ -13,7 +13,7 @@ METHODS = {
     "role": "ROLE",
     "role-smt": "ROLE + SMT",
     "scob": "Scob",
-    "pairs": "Scob + pairs",
+    "pairs": "Pairs",
     "full": "Full labels",
 }
 OURS = ("scob", "pairs")
@@ -61,13 +61,6 @@ class Demo:
         self.per_class.setdefault(method, row.per_class)
         self.pictures = self.pictures or row.pictures
         self.pointing = self.pointing or row.pointing
-
-    @property
-    def pairs_remark(self) -> str:
-        """What to know about the row with pairs: on a CPU it has no contrastive pass."""
-        if self.config.method_section("pairs").get("contrast", True):
-            return ""
-        return "Scob + pairs was trained without the contrastive pass, as scob train --images does on a CPU."
 
     def to_json(self) -> dict[str, Any]:
         return {

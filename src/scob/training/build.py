@@ -94,7 +94,7 @@ def build(
         listen(Note(remark))
     if execution.reasons:
         listen(Note("; ".join(execution.reasons)))
-    optimiser = AdamOptimiser(method.groups(), t, plan.steps * t.epochs, processes, device)
+    optimiser = AdamOptimiser(method.groups(), t, plan.steps * t.epochs, processes, device, method.rates())
     return Experiment(config, data, inputs, network, method, optimiser, plan, processes, execution)
 
 

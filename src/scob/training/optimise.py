@@ -36,7 +36,9 @@ class AdamOptimiser:
         steps: int,
         processes: Processes,
         device: torch.device,
+        factors: Mapping[str, float] = {},
     ) -> None:
+        """`factors` multiply the rates of the groups that they name."""
         rates = {
             "smt": settings.lr_smt,
             "cnn": settings.lr_cnn,
@@ -50,7 +52,7 @@ class AdamOptimiser:
         for name, parameters in groups.items():
             trained = [p for p in parameters if p.requires_grad]
             if trained:
-                rate = rates[name]
+                rate = rates[name] * factors.get(name, 1.0)
                 self.base.append(rate)
                 on_device = torch.tensor(rate, device=device) if device.type == "cuda" else rate
                 param_groups.append({"params": trained, "lr": on_device, "weight_decay": settings.weight_decay})

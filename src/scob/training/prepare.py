@@ -1,7 +1,7 @@
 """Choose a run's settings from a user's images and labels."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from scob.data.readers.table_rows import SUFFIXES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
-from scob.methods.image_contrast import KINDS
 from scob.model.load_backbone import load_backbone
 from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
@@ -206,11 +205,10 @@ def settings_from_data(
     width = config.model.width if "width" in fixed else next(w for w in (512, 256, 128, 64) if w <= most)
     norm = config.model.norm if "norm" in fixed else "pre"
     dropout = config.model.dropout if "dropout" in fixed or not slow else 0.0
-    # A preset is the paper's method; contrast between whole images is a variant of Scob alone.
-    scob_itself = config.preset != "default" or config.scob.contrast in KINDS
+    # A preset is the paper's method, and its settings would have no effect on another.
+    scob_itself = config.preset != "default" or bool(settled.get("scob"))
     return {
         "method": "scob" if scob_itself else "pairs",
-        "pairs": {"contrast": pairs_contrast(device, settled)},
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},
         "data": {"size": size, "workers": min(4, max(1, (os.cpu_count() or 2) - 1))},
         "scob": {"capacity": fitting_capacity(classes, config.model.projection)},
@@ -222,14 +220,6 @@ def settings_from_data(
             "select": "last",  # the few labels of held-out images say too little to choose an epoch by
         },
     }
-
-
-def pairs_contrast(device: torch.device, asked: Mapping[str, Any]) -> bool:
-    """Whether `pairs` has its contrastive pass, which computes new views in every epoch.
-
-    A CPU does without, unless settings of Scob were asked for: without the pass they would have no effect.
-    """
-    return device.type != "cpu" or bool(asked.get("scob"))
 
 
 def input_size(split: Split, most: int) -> int:

@@ -141,6 +141,7 @@ def _load(path: Path) -> NDArray[np.generic]:
         TokenError,
         MemoryError,
         RecursionError,
+        SystemError,  # Python 3.12's tokenizer, for a header with a NUL
     ) as error:
         raise UserError(f"{path} is not an array that can be read ({first_line(error)})") from None
     return array
