@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from scob.config import ModelSettings
-from scob.model.visible_cells import encode_visible
+from scob.model.visible_cells import mean_cell, pool_visible
 
 
 class EncoderLayer(nn.Module):
@@ -62,6 +62,19 @@ class EncoderLayer(nn.Module):
         x = self.norm_attention(x + self._drop(self.attend(x, position, allowed)))
         return self.norm_feedforward(x + self._drop(self.feed(x)))  # type: ignore[no-any-return]
 
+    def pooled(self, x: Tensor, position: Tensor | None, seen: Tensor | None) -> Tensor:
+        """The mean of the layer's output over the visible cells: x (B, N, D), seen (B, N) bool or None -> (B, D).
+
+        If nothing follows the last matrix (pre-norm, no dropout), it is applied to the mean of its inputs, one vector
+        per image instead of one per cell: a third of the layer's multiplications are saved.
+        """
+        allowed = visible_keys(seen)
+        if not self.pre or (self.training and self.dropout):
+            return mean_cell(self(x, position, allowed), seen)
+        x = x + self.attend(self.norm_attention(x), position, allowed)
+        wide = mean_cell(self._widened(self.norm_feedforward(x)), seen)
+        return mean_cell(x, seen) + self.narrow(wide)  # type: ignore[no-any-return]
+
 
 class SemanticMaskedTransformer(nn.Module):
     """The feature map of one stage to one vector, computed from the cells it is told to keep."""
@@ -91,22 +104,36 @@ class SemanticMaskedTransformer(nn.Module):
         cells = features.flatten(2).transpose(1, 2)
         position = self.positions(height, width)
         if keep is None:
-            return self.encode(cells, position, None).mean(dim=1)
+            return self.pooled(cells, position, None)
         seen = keep.flatten(1)
         seen = seen | ~seen.any(dim=1, keepdim=True)
-        return encode_visible(self.encode, cells, position, seen, draws=self.training and self.dropout > 0)
+        return pool_visible(self.pooled, cells, position, seen, draws=self.training and self.dropout > 0)
 
     def encode(self, cells: Tensor, position: Tensor, seen: Tensor | None) -> Tensor:
         """Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are visible (B, n) -> (B, n, D)."""
+        x, where = self.placed(cells, position)
+        for layer in self.layers:
+            x = layer(x, where, visible_keys(seen))
+        return x
+
+    def pooled(self, cells: Tensor, position: Tensor, seen: Tensor | None) -> Tensor:
+        """The mean of what `encode` returns over the visible cells: -> (B, D)."""
+        x, where = self.placed(cells, position)
+        for layer in self.layers[:-1]:
+            x = layer(x, where, visible_keys(seen))
+        last: EncoderLayer = self.layers[-1]  # type: ignore[assignment]
+        return last.pooled(x, where, seen)
+
+    def placed(self, cells: Tensor, position: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the first layer reads (B, n, D), and the positions that every layer adds to queries and keys."""
         x: Tensor = self.reduce(cells)
         position = position.to(x.dtype)
-        if self.position_at_input:
-            x = x + position
-        where = None if self.position_at_input else position
-        allowed = None if seen is None else seen[:, None, None, :]
-        for layer in self.layers:
-            x = layer(x, where, allowed)
-        return x
+        return (x + position, None) if self.position_at_input else (x, position)
+
+
+def visible_keys(seen: Tensor | None) -> Tensor | None:
+    """Which cells may be attended to: (B, n) bool -> (B, 1, 1, n); None for all."""
+    return None if seen is None else seen[:, None, None, :]
 
 
 def stretch(encoding: Tensor, length: int) -> Tensor:

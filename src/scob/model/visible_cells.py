@@ -9,21 +9,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are visible (B, n) or None for all -> (B, n, D).
-Encode = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+# Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are visible (B, n) or None for all -> (B, D).
+Pooled = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 SMALLEST_GROUP = 6  # images; smaller groups are padded less but need more operations
 
 
-def encode_visible(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, draws: bool = False) -> Tensor:
+def pool_visible(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor, draws: bool = False) -> Tensor:
     """The mean of the encoded visible cells: (B, n, C), (n, D), (B, n) bool, at least one per row -> (B, D).
 
-    `draws`: `encode` has dropout, whose draws depend on the shapes of the groups: they stay as they have always been.
+    `draws`: `pooled` has dropout, whose draws depend on the shapes of the groups: they stay as they have always been.
     """
     if cells.device.type != "cpu" or not len(cells):  # a GPU would have to wait to learn how many cells are visible
-        return masked_mean(encode(cells, position, seen), seen)
-    return _leave_hidden_out(encode, cells, position, seen, few_or_many(seen) if draws else alike(seen))
+        return pooled(cells, position, seen)
+    return _leave_hidden_out(pooled, cells, position, seen, few_or_many(seen) if draws else alike(seen))
 
 
 def few_or_many(seen: Tensor) -> list[Tensor]:
@@ -38,7 +38,7 @@ def alike(seen: Tensor) -> list[Tensor]:
     return list(order.tensor_split(max(1, len(order) // SMALLEST_GROUP)))
 
 
-def _leave_hidden_out(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, groups: list[Tensor]) -> Tensor:
+def _leave_hidden_out(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor, groups: list[Tensor]) -> Tensor:
     """The same vectors from the visible cells alone. Each group of images is padded to its widest image."""
     vectors = []
     for rows in groups:
@@ -48,8 +48,17 @@ def _leave_hidden_out(encode: Encode, cells: Tensor, position: Tensor, seen: Ten
         shown = shown.gather(1, order)
         # An embedding, because several threads add up the gradient of an indexed table in no fixed order.
         where = F.embedding(order, position)
-        vectors.append(masked_mean(encode(cells[rows[:, None], order], where, shown), shown))
+        vectors.append(pooled(cells[rows[:, None], order], where, shown))
     return torch.cat(vectors)[torch.cat(groups).argsort()]
+
+
+def mean_cell(cells: Tensor, seen: Tensor | None) -> Tensor:
+    """The mean over the cells, or over the visible ones: (B, N, D), (B, N) bool or None -> (B, D)."""
+    if seen is not None:
+        return masked_mean(cells, seen)
+    if cells.device.type != "cpu":
+        return cells.mean(dim=1)
+    return cells.sum(dim=1) / cells.shape[1]  # the gradient of `mean` would be copied for every cell
 
 
 def masked_mean(cells: Tensor, seen: Tensor) -> Tensor:
