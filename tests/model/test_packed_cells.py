@@ -1,5 +1,7 @@
 """Packed cells are the visible ones, each once; attention never looks from one image into another."""
 
+from collections.abc import Iterable
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,14 +36,17 @@ def test_attention_is_among_the_visible_cells_of_each_image() -> None:
     seen, values = some_seen(9, 20), torch.rand(9, 20, 3)
     packed, shapes = pack_visible(seen), []
 
-    def attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> Tensor:
+    def attention(projected: Iterable[Tensor], allowed: Tensor) -> Tensor:
+        q, k, v = projected
         shapes.append(v.shape)
-        assert q.shape == k.shape == v.shape
+        assert torch.equal(q, 2 * v) and torch.equal(k, 3 * v)
         return (v * allowed[:, 0, 0, :, None]).sum(dim=1, keepdim=True).expand_as(v)
 
     taken = packed.take(values)
     sums = (values * seen[..., None]).sum(dim=1)
-    torch.testing.assert_close(packed.attend(taken, taken, taken, attention), sums[packed.image])
+    torch.testing.assert_close(
+        packed.attend(torch.cat((2 * taken, 3 * taken, taken), dim=1), attention), sums[packed.image]
+    )
     assert sum(len(group.shown) for group in packed.groups) == sum(shape[0] for shape in shapes) == 9
 
 

@@ -4,7 +4,7 @@ Everything but attention looks at one cell at a time, so it needs neither hidden
 images are sorted by how many cells they show and divided into a few groups; each group is padded to its widest image.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -15,17 +15,16 @@ RATIO = 1.4  # of the cells of the widest image of a group to those of its narro
 NARROW = 16  # cells: up to this width, padding costs less than the operations of another group
 
 # Queries, keys and values (b, n, D) each, and the visible keys (b, 1, 1, n) bool -> (b, n, D).
-Attention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+Attention = Callable[[Iterable[Tensor], Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Images that attend together: where their cells are in the list, and in the padded table (b, n) of the group."""
+    """Images that attend together: where their t cells, which follow each other in the list, are in a padded table."""
 
-    rows: slice
-    padded: Tensor  # (b, n): the row of each place; 0 where there is no cell
+    padded: Tensor  # (b, n): which of the t cells is in each place; the first one where there is none
     shown: Tensor  # (b, 1, 1, n) bool: where there is one
-    places: Tensor  # (t,): the place of each row in the flattened table
+    places: Tensor  # (t,): the place of each cell in the flattened table
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,14 @@ class PackedCells:
         """The visible ones of all cells: (B, n, C) -> (T, C)."""
         return cells[self.image, self.cell]
 
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor, attention: Attention) -> Tensor:
-        """`attention` among the cells of each image: (T, D) each -> (T, D)."""
+    def attend(self, projected: Tensor, attention: Attention) -> Tensor:
+        """`attention` among the cells of each image: queries, keys and values side by side (T, 3 * D) -> (T, D)."""
         mixed = []
-        for group in self.groups:
+        parts = projected.split_with_sizes([len(group.places) for group in self.groups])
+        for group, part in zip(self.groups, parts, strict=True):
             # An embedding, because several threads add up the gradient of an indexed table in no fixed order.
-            q, k, v = (F.embedding(group.padded, each[group.rows]) for each in (queries, keys, values))
-            mixed.append(attention(q, k, v, group.shown).flatten(0, 1).index_select(0, group.places))
+            padded = F.embedding(group.padded, part).chunk(3, dim=-1)
+            mixed.append(attention(padded, group.shown).flatten(0, 1).index_select(0, group.places))
         return torch.cat(mixed)
 
     def mean(self, cells: Tensor) -> Tensor:
@@ -61,17 +61,15 @@ def pack_visible(seen: Tensor) -> PackedCells:
     order = counts.argsort(stable=True)
     rank, cell = seen[order].nonzero(as_tuple=True)
     image = order[rank]
-    groups = []
-    first, start = 0, 0
+    groups, first = [], 0
     for size in group_sizes(counts[order].tolist()):
         some = counts[order[first : first + size]]
-        widest, total = int(some[-1]), int(some.sum())
-        shown = torch.arange(widest) < some[:, None]
+        shown = torch.arange(int(some[-1])) < some[:, None]
         places = shown.flatten().nonzero()[:, 0]
         padded = torch.zeros(shown.numel(), dtype=torch.int64)
-        padded[places] = torch.arange(total)
-        groups.append(Group(slice(start, start + total), padded.view_as(shown), shown[:, None, None, :], places))
-        first, start = first + size, start + total
+        padded[places] = torch.arange(len(places))
+        groups.append(Group(padded.view_as(shown), shown[:, None, None, :], places))
+        first += size
     return PackedCells(image, cell, image == torch.arange(len(seen))[:, None], groups)
 
 

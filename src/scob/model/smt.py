@@ -1,5 +1,7 @@
 """The recurrent semantic masked transformer (Eq. 4-5, appendix C): one for each backbone stage."""
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -35,19 +37,18 @@ class EncoderLayer(nn.Module):
             q, k = F.linear(x + position, self.qkv.weight[: 2 * width], self.qkv.bias[: 2 * width]).chunk(2, dim=-1)
             v = F.linear(x, self.qkv.weight[2 * width :], self.qkv.bias[2 * width :])
         if isinstance(visible, PackedCells):
-            mixed = visible.attend(q, k, v, self._attention)
+            mixed = visible.attend(torch.cat((q, k, v), dim=-1), self._attention)
         else:
-            mixed = self._attention(q, k, v, None if visible is None else visible[:, None, None, :])
+            mixed = self._attention((q, k, v), None if visible is None else visible[:, None, None, :])
         return self.out(mixed)  # type: ignore[no-any-return]
 
-    def _attention(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None) -> Tensor:
+    def _attention(self, projected: Iterable[Tensor], allowed: Tensor | None) -> Tensor:
         """Queries, keys and values (B, N, D) each; allowed (B, 1, 1, N) bool, the visible keys -> (B, N, D)."""
-        batch, cells, width = q.shape
-        q, k, v = (t.view(batch, cells, self.heads, width // self.heads).transpose(1, 2) for t in (q, k, v))
+        q, k, v = (t.view(*t.shape[:2], self.heads, t.shape[2] // self.heads).transpose(1, 2) for t in projected)
         mixed = F.scaled_dot_product_attention(
             q, k, v, attn_mask=allowed, dropout_p=self.dropout if self.training else 0.0
         )
-        return mixed.transpose(1, 2).reshape(batch, cells, width)
+        return mixed.transpose(1, 2).flatten(2)
 
     def feed(self, x: Tensor) -> Tensor:
         return self.narrow(self._drop(self._widened(x)))  # type: ignore[no-any-return]
