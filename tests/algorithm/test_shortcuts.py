@@ -11,7 +11,7 @@ from torch import Tensor
 import scob.algorithm.step_views
 import scob.model.visible_cells
 from scob.algorithm.ipt import InstancePriorityTree
-from scob.model.visible_cells import masked_mean
+from scob.model.visible_cells import Pooled
 from support.runs import step_epoch
 
 Patch = pytest.MonkeyPatch
@@ -48,21 +48,21 @@ def encode_what_the_tree_drops(patch: Patch, saved: Uses) -> None:
 
 
 def mask_hidden_cells(patch: Patch, saved: Uses) -> None:
-    def as_on_a_gpu(encode: Any, cells: Tensor, position: Tensor, seen: Tensor, groups: list[Tensor]) -> Tensor:
+    def as_on_a_gpu(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
         saved.append(int((~seen).sum()))
-        return masked_mean(encode(cells, position, seen), seen)
+        return pooled(cells, position, seen)
 
-    patch.setattr(scob.model.visible_cells, "_leave_hidden_out", as_on_a_gpu)
+    patch.setattr(scob.model.visible_cells, "_packed", as_on_a_gpu)
 
 
 def two_groups(patch: Patch, saved: Uses) -> None:
-    own = scob.model.visible_cells.few_or_many
+    own = scob.model.visible_cells._in_two_groups
 
-    def counted(seen: Tensor) -> list[Tensor]:
+    def padded(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
         saved.append(1)
-        return own(seen)
+        return own(pooled, cells, position, seen)
 
-    patch.setattr(scob.model.visible_cells, "alike", counted)
+    patch.setattr(scob.model.visible_cells, "_packed", padded)
 
 
 def state_after(experiment: Any, epochs: int) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from scob.model.smt import stretch
+from scob.model.visible_cells import mean_cell
 from support.small_smt import make
 
 
@@ -46,6 +47,29 @@ def test_an_empty_mask_falls_back_to_no_mask(features: torch.Tensor, keep: torch
     assert torch.allclose(vectors[0], smt(features, keep)[0], atol=1e-6)
     unmasked = smt(features, torch.ones_like(keep))
     assert torch.allclose(unmasked, smt(features), atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_vector_is_the_mean_of_the_encoded_cells(features: torch.Tensor, norm: str, masked: bool) -> None:
+    """Whether the last layer averages before or after its last matrix: the same vector, the same gradients."""
+    smt = make(norm=norm, layers=2).double()
+    cells, position = features.double().flatten(2).transpose(1, 2), smt.positions(5, 4)
+    seen = torch.rand(3, 20, generator=torch.Generator().manual_seed(3)) < 0.4 if masked else None
+    vectors = smt.pooled(cells, position, seen), mean_cell(smt.encode(cells, position, seen), seen)
+    torch.testing.assert_close(*vectors, atol=1e-12, rtol=1e-10)
+    gradients = (torch.autograd.grad(v.square().sum(), list(smt.parameters()), retain_graph=True) for v in vectors)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-10)
+
+
+def test_dropout_comes_before_the_mean(features: torch.Tensor) -> None:
+    smt = make(norm="pre", dropout=0.3).train()
+    cells, position = features.flatten(2).transpose(1, 2), smt.positions(5, 4)
+    torch.manual_seed(4)
+    vectors = smt.pooled(cells, position, None)
+    torch.manual_seed(4)
+    assert torch.equal(vectors, mean_cell(smt.encode(cells, position, None), None))
 
 
 def test_no_image_is_no_vector(features: torch.Tensor, keep: torch.Tensor) -> None:

@@ -1,13 +1,11 @@
 """Leaving hidden cells out is masking them: the same vectors, the same gradients, the same bits every time."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 
 from scob.config import ModelSettings
 from scob.model.smt import SemanticMaskedTransformer
-from scob.model.visible_cells import SMALLEST_GROUP, alike, encode_visible, few_or_many, masked_mean
+from scob.model.visible_cells import Visible, masked_mean, mean_cell, pool_visible
 from support.small_smt import make
 
 
@@ -49,52 +47,40 @@ def test_the_gradient_has_the_same_bits_every_time_with_two_threads() -> None:
 
 
 def test_only_visible_cells_are_encoded_and_rows_keep_their_order() -> None:
-    """On a CPU: few cells and many cells in two calls, each as wide as its widest image."""
+    """On a CPU with dropout: few cells and many cells in two calls, each as wide as its widest image."""
     seen = torch.zeros(3, 8, dtype=torch.bool)
     seen[0, :5], seen[1, 7], seen[2, 2:6] = True, True, True
     cells = torch.arange(24.0).view(3, 8, 1)
     shapes = []
 
-    def encode(cells: torch.Tensor, position: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+    def pooled(cells: torch.Tensor, position: torch.Tensor, seen: Visible) -> torch.Tensor:
         shapes.append(tuple(cells.shape))
-        return cells + position
+        return mean_cell(cells + position, seen)
 
-    means = encode_visible(encode, cells, torch.full((8, 1), 100.0), seen, draws=True)
+    means = pool_visible(pooled, cells, torch.full((8, 1), 100.0), seen, draws=True)
     assert shapes == [(1, 1, 1), (2, 5, 1)]
     assert means[:, 0].tolist() == [102.0, 115.0, 119.5]
 
 
 def test_masked_mean() -> None:
     cells, seen = torch.arange(12.0).view(1, 4, 3), torch.tensor([[True, False, True, False]])
-    assert masked_mean(cells, seen).tolist() == [[3.0, 4.0, 5.0]]
-
-
-def test_groups_hold_every_image_once_and_sort_them_by_what_they_show() -> None:
-    seen = torch.rand(32, 144, generator=torch.Generator().manual_seed(1)) < torch.linspace(0.05, 0.95, 32)[:, None]
-    counts = seen.sum(dim=1)
-    padded = {}
-    for grouping in (alike, few_or_many):
-        groups = grouping(seen)
-        assert sorted(torch.cat(groups).tolist()) == list(range(32))
-        padded[grouping] = sum(len(rows) * int(counts[rows].max()) for rows in groups)
-    groups = alike(seen)
-    assert all(len(rows) >= SMALLEST_GROUP for rows in groups)
-    assert all(counts[a].max() <= counts[b].min() for a, b in pairwise(groups))
-    assert padded[alike] < 0.75 * padded[few_or_many]
+    assert masked_mean(cells, seen).tolist() == mean_cell(cells, seen).tolist() == [[3.0, 4.0, 5.0]]
+    assert mean_cell(cells, None).tolist() == [[4.5, 5.5, 6.5]]
 
 
 def test_dropout_draws_for_the_groups_it_always_had() -> None:
-    """A run that was begun with dropout continues with the same draws."""
+    """A run that was begun with dropout continues with the same draws; without dropout the cells are packed."""
     shapes: list[tuple[int, ...]] = []
 
-    def encode(cells: torch.Tensor, position: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
-        shapes.append(tuple(cells.shape[:2]))
-        return cells
+    def pooled(cells: torch.Tensor, position: torch.Tensor, visible: Visible) -> torch.Tensor:
+        shapes.append(tuple(cells.shape[:-1]))
+        return mean_cell(cells + position, visible)
 
-    cells, seen = torch.rand(12, 8, 4), torch.arange(8) < torch.tensor([1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 2, 3])[:, None]
-    with_draws = encode_visible(encode, cells, torch.zeros(8, 4), seen, draws=True)
+    cells, position = torch.rand(12, 8, 4), torch.rand(8, 4)
+    seen = torch.arange(8) < torch.tensor([1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 2, 3])[:, None]
+    with_draws = pool_visible(pooled, cells, position, seen, draws=True)
     assert shapes == [(5, 2), (7, 8)]  # few cells, and many
     shapes.clear()
-    without = encode_visible(encode, cells, torch.zeros(8, 4), seen)
-    assert shapes == [(6, 3), (6, 8)]
+    without = pool_visible(pooled, cells, position, seen)
+    assert shapes == [(43,)]
     torch.testing.assert_close(with_draws, without)

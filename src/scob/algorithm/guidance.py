@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from scob.algorithm.cam import MapSettings, activation_maps, leaves, masks_of
+from scob.algorithm.cam import MapSettings, activation_maps, leaves, likeness, masks_of
+from scob.algorithm.known_powers import KnownPowers
 from scob.algorithm.label_estimation import LabelEstimation
 from scob.algorithm.losses import bce_observed
 from scob.algorithm.method import Optimiser, Problem
@@ -38,6 +39,8 @@ class GuidedMethod(LabelEstimation):
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
     ) -> None:
         super().__init__(network, problem, source, config, settings)
+        cached_on_cpu = source.cache is not None and problem.device.type == "cpu"
+        self.powers = KnownPowers(problem.images) if cached_on_cpu else None
         if self.settings.guidance == "gt-mask" and problem.true_masks is None:
             raise UserError("scob.guidance=gt-mask needs a data set with segmentation masks; this one has none")
 
@@ -81,8 +84,10 @@ class GuidedMethod(LabelEstimation):
         s = self.settings
         if not self.guided(batch.epoch):
             return None
-        settings = MapSettings.of(s)
-        masks = masks_of(activation_maps(logits, clean, batch.chosen, settings), settings)
+        settings, alike, powers = MapSettings.of(s), None, self.powers
+        if settings.source == "spread" and powers is not None:  # a GPU would have to wait to learn what is known
+            alike = likeness(clean[0].detach(), find=lambda cosine: powers.look_up(cosine, batch.rows, flip))
+        masks = masks_of(activation_maps(logits, clean, batch.chosen, settings, alike), settings)
         if s.guidance == "gt-mask" and self.problem.true_masks is not None:
             true = self.problem.true_masks.load(batch.rows, flip)
             known = true[0].flatten(1).any(dim=1)[:, None, None]

@@ -22,7 +22,15 @@ from scob.training.build import Experiment, build
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "aten.equal")
 ROOT = Path(__file__).parents[1]
 # Functions that choose images or cells by value, on the CPU only.
-HOST_ONLY = ("_coloured", "_leave_hidden_out", "few_or_many", "rows_to_compute", "_keep_winners")
+HOST_ONLY = (
+    "_coloured",
+    "pack_visible",
+    "_in_two_groups",
+    "few_or_many",
+    "rows_to_compute",
+    "_keep_winners",
+    "look_up",
+)
 
 
 class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -9,21 +9,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Cells (B, n, C), their positions (n, D) or (B, n, D), which of them are visible (B, n) or None for all -> (B, n, D).
-Encode = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+from scob.model.packed_cells import PackedCells, pack_visible
+
+# Which cells are visible: (B, n) bool; None for all; or those of a packed list, which has no others.
+Visible = Tensor | PackedCells | None
+# Cells (B, n, C), their positions (n, D) or (B, n, D), or (T, C) and (T, D) if they are packed -> (B, D).
+Pooled = Callable[[Tensor, Tensor, Visible], Tensor]
 
 
-SMALLEST_GROUP = 6  # images; smaller groups are padded less but need more operations
-
-
-def encode_visible(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, draws: bool = False) -> Tensor:
+def pool_visible(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor, draws: bool = False) -> Tensor:
     """The mean of the encoded visible cells: (B, n, C), (n, D), (B, n) bool, at least one per row -> (B, D).
 
-    `draws`: `encode` has dropout, whose draws depend on the shapes of the groups: they stay as they have always been.
+    `draws`: `pooled` has dropout, whose draws depend on the shapes of the groups: they stay as they have always been.
     """
     if cells.device.type != "cpu" or not len(cells):  # a GPU would have to wait to learn how many cells are visible
-        return masked_mean(encode(cells, position, seen), seen)
-    return _leave_hidden_out(encode, cells, position, seen, few_or_many(seen) if draws else alike(seen))
+        return pooled(cells, position, seen)
+    return (_in_two_groups if draws else _packed)(pooled, cells, position, seen)
+
+
+def _packed(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
+    """The same vectors from a list of the visible cells."""
+    packed = pack_visible(seen)
+    # An embedding, because several threads add up the gradient of an indexed table in no fixed order.
+    return pooled(packed.take(cells), F.embedding(packed.cell, position), packed)
 
 
 def few_or_many(seen: Tensor) -> list[Tensor]:
@@ -32,24 +40,28 @@ def few_or_many(seen: Tensor) -> list[Tensor]:
     return [rows for rows in (few.nonzero()[:, 0], (~few).nonzero()[:, 0]) if len(rows)]
 
 
-def alike(seen: Tensor) -> list[Tensor]:
-    """Rows of the images, in groups that show about equally many cells: (B, n) bool -> groups of about equal size."""
-    order = seen.sum(dim=1).argsort(stable=True)
-    return list(order.tensor_split(max(1, len(order) // SMALLEST_GROUP)))
-
-
-def _leave_hidden_out(encode: Encode, cells: Tensor, position: Tensor, seen: Tensor, groups: list[Tensor]) -> Tensor:
-    """The same vectors from the visible cells alone. Each group of images is padded to its widest image."""
-    vectors = []
+def _in_two_groups(pooled: Pooled, cells: Tensor, position: Tensor, seen: Tensor) -> Tensor:
+    """The same vectors from the visible cells, padded: images that show few, and those that show many."""
+    vectors, groups = [], few_or_many(seen)
     for rows in groups:
         shown = seen[rows]
         widest = int(shown.sum(dim=1).max())
         order = shown.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :widest]  # visible cells first
         shown = shown.gather(1, order)
-        # An embedding, because several threads add up the gradient of an indexed table in no fixed order.
         where = F.embedding(order, position)
-        vectors.append(masked_mean(encode(cells[rows[:, None], order], where, shown), shown))
+        vectors.append(pooled(cells[rows[:, None], order], where, shown))
     return torch.cat(vectors)[torch.cat(groups).argsort()]
+
+
+def mean_cell(cells: Tensor, visible: Visible) -> Tensor:
+    """The mean over the visible cells: (B, N, D), or (T, D) if they are packed -> (B, D)."""
+    if isinstance(visible, PackedCells):
+        return visible.mean(cells)
+    if visible is not None:
+        return masked_mean(cells, visible)
+    if cells.device.type != "cpu":
+        return cells.mean(dim=1)
+    return cells.sum(dim=1) / cells.shape[1]  # the gradient of `mean` would be copied for every cell
 
 
 def masked_mean(cells: Tensor, seen: Tensor) -> Tensor:

@@ -57,8 +57,8 @@ class AdamOptimiser:
                 on_device = torch.tensor(rate, device=device) if device.type == "cuda" else rate
                 param_groups.append({"params": trained, "lr": on_device, "weight_decay": settings.weight_decay})
         self.parameters = [p for group in param_groups for p in group["params"]]  # type: ignore[attr-defined]
-        cuda = device.type == "cuda"
-        self.adam = torch.optim.AdamW(param_groups, fused=cuda, capturable=cuda, foreach=None if cuda else True)
+        cuda, fused = device.type == "cuda", device.type in ("cuda", "cpu")
+        self.adam = torch.optim.AdamW(param_groups, fused=fused, capturable=cuda, foreach=None if fused else True)
         self.estimator_rate: Tensor | float = torch.zeros((), device=device) if cuda else 0.0
         self.begin(0)
 

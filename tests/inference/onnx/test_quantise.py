@@ -8,7 +8,7 @@ from onnx import numpy_helper
 from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info
 
 from scob.inference.onnx.export import ExportCheck, export
-from scob.inference.onnx.quantise import linear_as_convolution
+from scob.inference.onnx.quantise import kept_in_fp32, linear_as_convolution
 from scob.inference.onnx.runtime import OnnxModel
 from scob.training.train import train
 from support.small_model import Small, small_config
@@ -57,6 +57,14 @@ def test_photographs_are_exported_and_quantised_without_fp32_islands(small: Smal
     assert all(node.input[1] not in maker for node in graph.node if node.op_type == "Pad")
     assert sum(node.op_type == "Add" for node in backbone) == 9  # blocks that add their input
     assert all(maker[node.input[0]].op_type == "DequantizeLinear" for node in backbone[1:])
+
+
+def test_of_matrices_that_read_vectors_only_the_classifier_stays_in_fp32() -> None:
+    names = ("/network/head/stages.0/narrow/Gemm", "/network/head/stages.1/narrow/Gemm", "/network/classifier/Gemm")
+    nodes = [make_node("Gemm", [f"x{at}", "w"], [f"x{at + 1}"], name) for at, name in enumerate(names)]
+    ends = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in ("x0", "x3")]
+    fixed = [numpy_helper.from_array(np.ones((4, 4), np.float32), "w")]
+    assert kept_in_fp32(make_graph(nodes, "g", ends[:1], ends[1:], fixed)) == ["/network/classifier/Gemm"]
 
 
 def test_linear_layers_as_convolutions_give_the_same(exported: Path, tmp_path: Path) -> None:
