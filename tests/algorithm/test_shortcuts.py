@@ -10,7 +10,9 @@ from torch import Tensor
 
 import scob.algorithm.step_views
 import scob.model.visible_cells
+from scob.algorithm.cam import find_power
 from scob.algorithm.ipt import InstancePriorityTree
+from scob.algorithm.known_powers import KnownPowers
 from scob.model.visible_cells import Pooled
 from support.runs import step_epoch
 
@@ -65,6 +67,15 @@ def two_groups(patch: Patch, saved: Uses) -> None:
     patch.setattr(scob.model.visible_cells, "_packed", padded)
 
 
+def find_every_power(patch: Patch, saved: Uses) -> None:
+    def found_again(self: KnownPowers, cosine: Tensor, rows: Tensor, flip: Tensor) -> Tensor:
+        saved.append(int((~self.table[2 * rows + flip].isnan()).sum()))
+        self.table[2 * rows + flip] = 0.0  # known from now on
+        return find_power(cosine)
+
+    patch.setattr(KnownPowers, "look_up", found_again)
+
+
 def state_after(experiment: Any, epochs: int) -> dict[str, Tensor]:
     for epoch in range(epochs):
         step_epoch(experiment, epoch)
@@ -77,6 +88,7 @@ def state_after(experiment: Any, epochs: int) -> dict[str, Tensor]:
         *product((compute_every_strong_view, encode_what_the_tree_drops, two_groups), SETTINGS),
         # Dropout draws for the cells that are encoded, so only without it can they be others.
         *((mask_hidden_cells, (*words, "model.dropout=0")) for words in SETTINGS),
+        (find_every_power, ("train.feature_cache=host", "model.norm=pre")),
     ],
 )
 def test_a_run_with_a_shortcut_is_the_run_without_it(

@@ -137,3 +137,25 @@ def test_moments_survive_a_checkpoint() -> None:
         o.step(b(a(x)).square().mean())
     assert torch.equal(smt.weight, twin_smt.weight)
     assert torch.equal(other.bias, twin_other.bias)
+
+
+def test_moments_come_back_in_the_memory_format_of_their_parameter() -> None:
+    """A fused Adam goes through weights and moments side by side in memory; a checkpoint stores them row by row."""
+    images = torch.randn(2, 3, 8, 8)
+
+    def trained(resumed_after: int | None) -> torch.Tensor:
+        torch.manual_seed(0)
+        convolution = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        groups = {"backbone": list(convolution.parameters())}
+        settings = TrainSettings(lr_backbone=0.1, warmup=0.0, schedule="constant")
+        optimiser = AdamOptimiser(groups, settings, 100, Processes(), torch.device("cpu"))
+        for step in range(6):
+            if step == resumed_after:
+                stored = {key: value.contiguous() for key, value in optimiser.state().items()}
+                optimiser = AdamOptimiser(groups, settings, 100, Processes(), torch.device("cpu"))
+                optimiser.load(stored)
+            optimiser.begin(step)
+            optimiser.step(convolution(images).square().mean())
+        return convolution.weight.detach()
+
+    assert torch.equal(trained(None), trained(3))

@@ -253,6 +253,7 @@ def test_the_method_is_the_best_one_known_unless_another_is_asked_for(small: Sma
     assert chosen("preset=paper") == ("scob", "ipt")
     assert chosen("scob.contrast=byol") == ("scob", "byol")  # pairs cannot have it
     assert chosen("scob.lambda_c=0.3") == ("scob", "ipt")  # a setting of the contrast is not without effect
+    assert chosen("pairs.contrast=true", "scob.lambda_c=0.3") == ("pairs", "ipt")
     assert chosen("method=pairs", "scob.lambda_c=0.3") == ("pairs", "ipt")
 
 

@@ -97,24 +97,7 @@ def above_floor(heat: Tensor) -> Tensor:
     return scaled(heat - heat.amin(dim=(1, 2), keepdim=True))
 
 
-def likeness(features: Tensor, share: float = ALIKE, find: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """How alike the cells of each image are, features (B, K, h, w) -> (B, n, n) with rows that add up to 1.
-
-    The cosine between two cells' features (minus the image's mean feature; a negative one counts as 0), to a power that
-    is found for each image: the lowest at which a cell listens, on average, to at most `share` of all cells (counted as
-    (sum w)^2 / sum w^2). So it means the same for features that differ much and for those that differ little.
-    `find` gives the powers if some of them are known already (`KnownPowers`).
-    """
-    cells = full(features).flatten(2).transpose(1, 2)
-    cells = F.normalize(cells - cells.mean(dim=1, keepdim=True), dim=2)
-    cosine = (cells @ cells.transpose(1, 2)).relu()
-    powered = cosine ** (find_power(cosine, share) if find is None else find(cosine)).exp2()
-    total = powered.sum(dim=2, keepdim=True)
-    alone = torch.eye(cells.shape[1], dtype=cells.dtype, device=cells.device)  # cells that are all equal keep their own
-    return torch.where(total > 0, powered / torch.where(total > 0, total, torch.ones_like(total)), alone)
-
-
-def find_power(cosine: Tensor, share: float = ALIKE) -> Tensor:
+def find_power(cosine: Tensor) -> Tensor:
     """The logarithm of the power of `likeness` for each image: cosines of its cells (B, n, n) -> (B, 1, 1)."""
     low = torch.zeros(len(cosine), 1, 1, dtype=cosine.dtype, device=cosine.device)
     high = low + HIGHEST
@@ -122,9 +105,26 @@ def find_power(cosine: Tensor, share: float = ALIKE) -> Tensor:
         middle = (low + high) / 2
         powered = cosine ** middle.exp2()
         heard = powered.sum(dim=2).square() / powered.square().sum(dim=2).clamp(min=1e-30)
-        too_many = (heard.mean(dim=1) > share * cosine.shape[1])[:, None, None]
+        too_many = (heard.mean(dim=1) > ALIKE * cosine.shape[1])[:, None, None]
         low, high = torch.where(too_many, middle, low), torch.where(too_many, high, middle)
     return high
+
+
+def likeness(features: Tensor, find: Callable[[Tensor], Tensor] = find_power) -> Tensor:
+    """How alike the cells of each image are, features (B, K, h, w) -> (B, n, n) with rows that add up to 1.
+
+    The cosine between two cells' features (minus the image's mean feature; a negative one counts as 0), to a power that
+    is found for each image: the lowest at which a cell listens, on average, to at most ALIKE of all cells (counted as
+    (sum w)^2 / sum w^2). So it means the same for features that differ much and for those that differ little.
+    `find` gives the powers if some of them are known already (`KnownPowers`).
+    """
+    cells = full(features).flatten(2).transpose(1, 2)
+    cells = F.normalize(cells - cells.mean(dim=1, keepdim=True), dim=2)
+    cosine = (cells @ cells.transpose(1, 2)).relu()
+    powered = cosine ** find(cosine).exp2()
+    total = powered.sum(dim=2, keepdim=True)
+    alone = torch.eye(cells.shape[1], dtype=cells.dtype, device=cells.device)  # cells that are all equal keep their own
+    return torch.where(total > 0, powered / torch.where(total > 0, total, torch.ones_like(total)), alone)
 
 
 def from_stage_4(fourth: Tensor, third_features: Tensor, settings: MapSettings, alike: Tensor | None = None) -> Maps:

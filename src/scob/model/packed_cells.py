@@ -29,11 +29,11 @@ class Group:
 
 @dataclass(frozen=True)
 class PackedCells:
-    """Where the T cells of a list come from: `image` and `cell` (T,); `own` (B, T) bool says which an image has."""
+    """Where the T cells of a list come from: `image` and `cell` (T,); each image has `counts` (B, 1) of them."""
 
     image: Tensor
     cell: Tensor
-    own: Tensor
+    counts: Tensor
     groups: list[Group]
 
     def take(self, cells: Tensor) -> Tensor:
@@ -52,7 +52,8 @@ class PackedCells:
 
     def mean(self, cells: Tensor) -> Tensor:
         """The mean over the cells of each image: (T, D) -> (B, D)."""
-        return self.own.to(cells.dtype) @ cells / self.own.sum(dim=1, keepdim=True)
+        total = cells.new_zeros(len(self.counts), cells.shape[1]).index_add(0, self.image, cells)
+        return total / self.counts
 
 
 def pack_visible(seen: Tensor) -> PackedCells:
@@ -70,7 +71,7 @@ def pack_visible(seen: Tensor) -> PackedCells:
         padded[places] = torch.arange(len(places))
         groups.append(Group(padded.view_as(shown), shown[:, None, None, :], places))
         first += size
-    return PackedCells(image, cell, image == torch.arange(len(seen))[:, None], groups)
+    return PackedCells(image, cell, counts[:, None], groups)
 
 
 def group_sizes(counts: list[int]) -> list[int]:

@@ -139,11 +139,12 @@ class AdamOptimiser:
         return moments
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Put the moments of a checkpoint back."""
+        """Put the moments of a checkpoint back, in the memory format of their parameter, which a fused Adam expects."""
         for number, parameter in enumerate(self.parameters):
             moments = {k.partition(".")[2]: v for k, v in state.items() if k.partition(".")[0] == str(number)}
             if moments:
+                counted_on = parameter.device if self.device.type == "cuda" else torch.device("cpu")
                 self.adam.state[parameter] = {
-                    k: v.to(parameter.device if k != "step" or self.device.type == "cuda" else "cpu").clone()
+                    k: v.to(counted_on).clone() if k == "step" else torch.empty_like(parameter).copy_(v)
                     for k, v in moments.items()
                 }

@@ -21,6 +21,7 @@ from scob.data.readers.table_rows import SUFFIXES
 from scob.data.split import ReadOptions, Split
 from scob.errors import UserError
 from scob.labels import PRESENT
+from scob.methods.image_contrast import KINDS
 from scob.model.load_backbone import load_backbone
 from scob.parallel import choose_device
 from scob.training.choose_backbone import choose_backbone
@@ -205,8 +206,10 @@ def settings_from_data(
     width = config.model.width if "width" in fixed else next(w for w in (512, 256, 128, 64) if w <= most)
     norm = config.model.norm if "norm" in fixed else "pre"
     dropout = config.model.dropout if "dropout" in fixed or not slow else 0.0
-    # A preset is the paper's method, and its settings would have no effect on another.
-    scob_itself = config.preset != "default" or bool(settled.get("scob"))
+    # A preset is the paper's method, and settings of Scob ask for it, unless there are some of `pairs` too, which can
+    # have its contrast.
+    asked_for = bool(settled.get("scob")) and not settled.get("pairs")
+    scob_itself = config.preset != "default" or asked_for or config.scob.contrast in KINDS
     return {
         "method": "scob" if scob_itself else "pairs",
         "model": {"width": width, "feedforward": 4 * width, "norm": norm, "dropout": dropout},

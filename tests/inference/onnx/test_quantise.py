@@ -59,12 +59,18 @@ def test_photographs_are_exported_and_quantised_without_fp32_islands(small: Smal
     assert all(maker[node.input[0]].op_type == "DequantizeLinear" for node in backbone[1:])
 
 
-def test_of_matrices_that_read_vectors_only_the_classifier_stays_in_fp32() -> None:
-    names = ("/network/head/stages.0/narrow/Gemm", "/network/head/stages.1/narrow/Gemm", "/network/classifier/Gemm")
-    nodes = [make_node("Gemm", [f"x{at}", "w"], [f"x{at + 1}"], name) for at, name in enumerate(names)]
-    ends = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in ("x0", "x3")]
-    fixed = [numpy_helper.from_array(np.ones((4, 4), np.float32), "w")]
-    assert kept_in_fp32(make_graph(nodes, "g", ends[:1], ends[1:], fixed)) == ["/network/classifier/Gemm"]
+def test_of_matrices_that_read_vectors_only_the_classifier_stays_in_fp32(small: Small, tmp_path: Path) -> None:
+    """With pre-norm, the last matrix of each SMT reads one vector per image, as the classifier does."""
+    settings = {"width": 32, "heads": 2, "layers": 1, "feedforward": 32, "projection": 16, "norm": "pre"}
+    config = small_config(small.backbone, "scenes:32x64", model=settings, train={"epochs": 1, "holdout": 0.0})
+    config.train.select = "last"
+    train(config, tmp_path / "run")
+    graph = onnx.load(str(export(tmp_path / "run", tmp_path / "fp32.onnx").path)).graph
+    matrices = [node for node in graph.node if node.op_type == "Gemm"]
+    kept = set(kept_in_fp32(graph)) & {node.name for node in matrices}
+    shapes = {w.name: tuple(w.dims) for w in graph.initializer}
+    assert len(matrices) == 3
+    assert [shapes[node.input[1]] for node in matrices if node.name in kept] == [(16, 64)]  # classes, both SMTs
 
 
 def test_linear_layers_as_convolutions_give_the_same(exported: Path, tmp_path: Path) -> None:

@@ -128,9 +128,20 @@ def kept_in_fp32(graph: Any) -> list[str]:
         if n.op_type == "Add" and all(i in convolved for i in n.input):
             residual.add(n.name)
             convolved |= set(n.output)
-    # The last matrix of an SMT reads one vector per image, as the classifier does, but it is large.
-    classifier = [n.name for n in graph.node if n.op_type == "Gemm" and "/narrow/" not in n.name]
-    return [name for name in products if name not in residual] + classifier
+    return [name for name in products if name not in residual] + last_matrices(graph)
+
+
+def last_matrices(graph: Any) -> list[str]:
+    """The classifier. The last matrices of the SMTs may read one vector per image, too, but they are large."""
+    ends = {output.name for output in graph.output}
+    found = []
+    for n in reversed(graph.node):
+        if ends & set(n.output):
+            if n.op_type == "Gemm":
+                found.append(n.name)
+            elif len(n.input) == 1:  # a sigmoid, say
+                ends |= set(n.input)
+    return found
 
 
 @contextlib.contextmanager
