@@ -167,7 +167,8 @@ def all_images_table(runs: Iterable[Run]) -> list[str]:
     """Rows that were trained on every image, for each kind of norm: mAP and recovered AP (number of seeds)."""
     known = list(runs)
     names = list(dict.fromkeys(run["data"] for run in known))
-    titles = {**MAIN, "pairs": "`pairs`", **{row: title for row, (title, _) in ABLATION.items() if row not in MAIN}}
+    ours = {"pairs": "`pairs`", "pairs-contrast": "`pairs` with the contrastive pass, at the plain rate"}
+    titles = {**MAIN, **ours, **{row: title for row, (title, _) in ABLATION.items() if row not in MAIN}}
     rows = []
     for norm in ("post", "pre"):
         of = [run for run in known if run["settings"]["model"]["norm"] == norm]
