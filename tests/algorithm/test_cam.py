@@ -1,5 +1,7 @@
 """Eq. 2-3 against a loop over images, channels and cells."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,6 +11,7 @@ from scob.algorithm.cam import (
     above_floor,
     activation_maps,
     activations,
+    find_power,
     foreground,
     likeness,
     masks_of,
@@ -102,7 +105,7 @@ def naive_likeness(features: Tensor, share: float) -> Tensor:
 
 def test_likeness_is_the_lowest_power_at_which_few_cells_are_heard(maps: tuple[Tensor, Tensor]) -> None:
     for share in (0.1, 0.3):
-        found = likeness(maps[0], share)
+        found = likeness(maps[0], partial(find_power, share=share))
         assert torch.allclose(found.sum(dim=2), torch.ones(6, 36))
         for b in (0, 4):
             assert torch.allclose(found[b], naive_likeness(maps[0][b], share), atol=0.03)

@@ -97,15 +97,19 @@ def above_floor(heat: Tensor) -> Tensor:
     return scaled(heat - heat.amin(dim=(1, 2), keepdim=True))
 
 
-def find_power(cosine: Tensor) -> Tensor:
-    """The logarithm of the power of `likeness` for each image: cosines of its cells (B, n, n) -> (B, 1, 1)."""
+def find_power(cosine: Tensor, share: float = ALIKE) -> Tensor:
+    """The logarithm of the power of `likeness` for each image: cosines of its cells (B, n, n) -> (B, 1, 1).
+
+    It is the lowest power at which a cell listens, on average, to at most `share` of all cells (counted as (sum w)^2 /
+    sum w^2).
+    """
     low = torch.zeros(len(cosine), 1, 1, dtype=cosine.dtype, device=cosine.device)
     high = low + HIGHEST
     for _ in range(HALVINGS):  # of the interval that has the logarithm of the power
         middle = (low + high) / 2
         powered = cosine ** middle.exp2()
         heard = powered.sum(dim=2).square() / powered.square().sum(dim=2).clamp(min=1e-30)
-        too_many = (heard.mean(dim=1) > ALIKE * cosine.shape[1])[:, None, None]
+        too_many = (heard.mean(dim=1) > share * cosine.shape[1])[:, None, None]
         low, high = torch.where(too_many, middle, low), torch.where(too_many, high, middle)
     return high
 
@@ -114,9 +118,8 @@ def likeness(features: Tensor, find: Callable[[Tensor], Tensor] = find_power) ->
     """How alike the cells of each image are, features (B, K, h, w) -> (B, n, n) with rows that add up to 1.
 
     The cosine between two cells' features (minus the image's mean feature; a negative one counts as 0), to a power that
-    is found for each image: the lowest at which a cell listens, on average, to at most ALIKE of all cells (counted as
-    (sum w)^2 / sum w^2). So it means the same for features that differ much and for those that differ little.
-    `find` gives the powers if some of them are known already (`KnownPowers`).
+    `find` gives for each image: by default `find_power`, or `KnownPowers`, which finds each only once. So likeness means
+    the same for features that differ much and for those that differ little.
     """
     cells = full(features).flatten(2).transpose(1, 2)
     cells = F.normalize(cells - cells.mean(dim=1, keepdim=True), dim=2)
