@@ -118,8 +118,8 @@ def likeness(features: Tensor, find: Callable[[Tensor], Tensor] = find_power) ->
     """How alike the cells of each image are, features (B, K, h, w) -> (B, n, n) with rows that add up to 1.
 
     The cosine between two cells' features (minus the image's mean feature; a negative one counts as 0), to a power that
-    `find` gives for each image: by default `find_power`, or `KnownPowers`, which finds each only once. So likeness means
-    the same for features that differ much and for those that differ little.
+    `find` gives for each image: by default `find_power`; `KnownPowers` finds each only once. So likeness means the same
+    for features that differ much and for those that differ little.
     """
     cells = full(features).flatten(2).transpose(1, 2)
     cells = F.normalize(cells - cells.mean(dim=1, keepdim=True), dim=2)
