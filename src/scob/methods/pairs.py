@@ -35,8 +35,8 @@ classes, and the estimates, are lowered by one number, so that it names k: on th
 thousand or more, else on the training images. The order of its scores stays what it is.
 
 Everything else is L_class with Scob's label estimates and network. The contrastive pass of Algorithm 1 can be added
-(`contrast=true`, with the settings `scob.*`): an epoch then takes more than twice as long, and the result is no better.
-Pairs do not train the backbone. docs/oracles.md has the numbers.
+(`contrast=true`, with the settings `scob.*`): an epoch then takes more than twice as long, and on drawn scenes the
+result is no better. Pairs do not train the backbone. docs/oracles.md has the numbers.
 """
 
 from collections.abc import Callable
