@@ -117,9 +117,8 @@ def test_a_folder_that_contains_a_run_is_refused(configure: Any, scenes_of: Any,
     assert same(before, trained_weights(run))
 
 
-def test_no_pass_over_the_training_images_unless_somebody_asks(
-    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def watched_scores(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list that gets the name of each split that an experiment scores from now on."""
     real, scored = Experiment.scores, []
 
     def watch(self: Experiment, split: str, *rest: Any) -> Any:
@@ -127,6 +126,13 @@ def test_no_pass_over_the_training_images_unless_somebody_asks(
         return real(self, split, *rest)
 
     monkeypatch.setattr(Experiment, "scores", watch)
+    return scored
+
+
+def test_no_pass_over_the_training_images_unless_somebody_asks(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = watched_scores(monkeypatch)
     config = configure("data.evaluate=val", "train.epochs=1", "train.holdout=0.25", "data.source=scenes:64x64")
     run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert set(scored) == {"holdout", "evaluate"}
@@ -152,13 +158,7 @@ def test_the_reported_images_are_not_scored_twice_with_the_same_weights(
     configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], times: int
 ) -> None:
     """`pairs` changes the weights after the last epoch, so they are scored once more."""
-    real, scored = Experiment.scores, []
-
-    def watch(self: Experiment, split: str, *rest: Any) -> Any:
-        scored.append(split)
-        return real(self, split, *rest)
-
-    monkeypatch.setattr(Experiment, "scores", watch)
+    scored = watched_scores(monkeypatch)
     config = configure("data.evaluate=val", "train.epochs=2", *words)
     run = train(config, tmp_path / "run", shared=SharedParts(scenes_of(config)))
     assert scored.count("evaluate") == times

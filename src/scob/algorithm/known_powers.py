@@ -1,7 +1,7 @@
 """The powers of `likeness` that have been found already: those of cached features never change.
 
-Finding a power takes most of the time of a mask on a CPU. This is no state of a run: a run that is resumed finds the
-same powers again.
+Finding a power takes most of the time of a mask on a CPU. They are not part of a run's state: a run that is
+resumed finds the same ones again.
 """
 
 import torch
