@@ -5,6 +5,8 @@
 leaves a choice; `ScobSettings` has the choices that are settings.
 """
 
+import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -83,23 +85,39 @@ class Bootstrap(GuidedMethod):
             return self.masked_class_step(batch, optimiser)
         return self.class_step(batch, optimiser)
 
+    def contrasted(self, batch: Batch) -> Batch:
+        """The first images of the batch, which is in random order: as many as `scob.contrasted` says of a full batch.
+
+        They weigh as much together as the whole batch does. With several processes, those that are too many weigh
+        nothing.
+        """
+        share, processes = self.settings.contrasted, self.problem.processes
+        if share == 1 or self.settings.contrast == "none":
+            return batch
+        wanted = math.ceil(share * self.config.train.batch)
+        part = batch.first(-(-wanted // processes.count))
+        places = torch.arange(len(part.rows), device=part.rows.device) * processes.count + processes.rank
+        weight = torch.where(places < wanted, part.weight, 0.0)
+        return replace(part, weight=weight / processes.total(weight.sum()))
+
     def iteration(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """Alg. 1, the body of the loop."""
         s = self.settings
         joint = s.optimisation == "joint"  # one step for both losses, instead of one each
-        views = compute_views(self.source, batch, s.positive == "class")
+        part = self.contrasted(batch)  # the images of the batch that have a contrastive pass
+        views = compute_views(self.source, batch, s.positive == "class", part)
         clean = leaves(views.clean)
         logits = self.class_logits(clean, batch)  # P_B = g(Phi(x; Theta^{t-1}))
-        predicted = self.predict(logits, clean)  # the same, without dropout
-        masks = self.e_step(predicted, clean, batch, views.clean_flip)  # E-step, Eq. 10
-        own_key = self.insert_into_tree(batch, clean, predicted, masks, views.clean_flip)  # G <- G u {H(M), s}
+        predicted = self.predict(logits, clean, len(part.rows))  # the same, without dropout
+        masks = self.e_step(predicted, clean, part, views.clean_flip)  # E-step, Eq. 10
+        own_key = self.insert_into_tree(part, clean, predicted, masks, views.clean_flip)  # G <- G u {H(M), s}
         losses = self.class_losses(logits, clean, masks, batch)  # Eq. 12
         if not joint:
             self.update(losses.total, losses.rows, batch, optimiser)  # M-step: L_class, update Y~
         query = self.query(views, masks)  # H~_on = T_on(Aug_o(x), M), Eq. 6
-        key = own_key if views.positive is None else self.positive_key(views, batch)  # H~+_tar, Eq. 7
+        key = own_key if views.positive is None else self.positive_key(views, part)  # H~+_tar, Eq. 7
         assert key is not None
-        contrast = s.lambda_c * self.contrastive_loss(query, key, batch)  # L_cont, Eq. 8
+        contrast = s.lambda_c * self.contrastive_loss(query, key, part)  # L_cont, Eq. 8
         if joint:
             self.update(losses.total + contrast, losses.rows, batch, optimiser)
         else:
@@ -123,7 +141,7 @@ class Bootstrap(GuidedMethod):
 
         processes = self.problem.processes
         on_request = processes.count == 1 and clean[0].device.type == "cpu" and self.settings.positive == "class"
-        features = None if on_request else own_keys(slice(None))
+        features = None if on_request else own_keys(slice(len(batch.rows)))
         gather = processes.gather
         score = logits.detach().gather(1, batch.chosen.clamp(min=0)[:, None])[:, 0].sigmoid()
         scores = None if self.settings.contrast == "random" else gather(score)  # a plain memory bank keeps the newest

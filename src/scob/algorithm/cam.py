@@ -164,19 +164,22 @@ def activation_maps(
 ) -> Maps:
     """One class's map for each image, at both stages.
 
-    logits (B, L) computed from `features` (which require a gradient); classes (B,) of class indices, -1 for none (its
-    map is 0). The gradient stops at the features; the graph is kept for the losses. `alike` is the `likeness` of stage
-    3's features, for who needs the maps of several classes: it is the same for all of them.
+    logits (B, L) computed from `features` (which require a gradient), or from those of their first B images; classes
+    (B,) of class indices, -1 for none (its map is 0). The gradient stops at the features; the graph is kept for the
+    losses. `alike` is the `likeness` of stage 3's features, for who needs the maps of several classes: it is the same
+    for all of them.
     """
     class_logits = logits.gather(1, classes.clamp(min=0)[:, None])[:, 0] * (classes >= 0)
     own = settings.source == "each"
     sources = features if own else features[1:]  # without stage 3's gradient, only the head's half at stage 4 is passed
     gradients = torch.autograd.grad(full(class_logits).sum(), sources, retain_graph=True, allow_unused=True)
-    of_fourth = gradients[-1] if gradients[-1] is not None else torch.zeros_like(features[1])
-    fourth = activations(features[1].detach(), of_fourth, settings.cam)
+    count = len(classes)
+    third_features, fourth_features = (stage.detach()[:count] for stage in features)
+    of_fourth = torch.zeros_like(fourth_features) if gradients[-1] is None else gradients[-1][:count]
+    fourth = activations(fourth_features, of_fourth, settings.cam)
     if own and gradients[0] is not None:
-        return activations(features[0].detach(), gradients[0], settings.cam), fourth
-    return from_stage_4(fourth, features[0].detach(), settings, alike)  # also if a head reads only stage 4
+        return activations(third_features, gradients[0][:count], settings.cam), fourth
+    return from_stage_4(fourth, third_features, settings, alike)  # also if a head reads only stage 4
 
 
 def masks_of(maps: Maps, settings: MapSettings = MapSettings()) -> Keep:

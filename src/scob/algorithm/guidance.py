@@ -12,6 +12,7 @@ from scob.algorithm.label_estimation import LabelEstimation
 from scob.algorithm.losses import bce_observed
 from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
+from scob.algorithm.step_views import first
 from scob.config import Config, ScobSettings, Section
 from scob.errors import UserError
 from scob.model.backbone import Features
@@ -64,12 +65,17 @@ class GuidedMethod(LabelEstimation):
         """The logits (B, L) of the training pass, which L_class is computed from."""
         return self.logits(clean)
 
-    def predict(self, logits: Tensor, clean: Features) -> Tensor:
-        """The predictions that masks and tree scores are taken from: of a pass without dropout, unless asked for.
+    def contrasted(self, batch: Batch) -> Batch:
+        """The images of a step that are masked and contrasted."""
+        return batch
 
-        `logits` (B, L) are those of the training pass.
+    def predict(self, logits: Tensor, clean: Features, count: int) -> Tensor:
+        """The predictions (count, L) for the first images, which their masks and tree scores are taken from.
+
+        Of a pass without dropout, unless asked for otherwise. `logits` (B, L) are those of the training pass.
         """
-        return logits if self.settings.cam_dropout or not self.config.model.dropout else self.without_dropout(clean)
+        with_dropout = self.settings.cam_dropout or not self.config.model.dropout
+        return logits[:count] if with_dropout else self.without_dropout(first(clean, count))
 
     def without_dropout(self, clean: Features) -> Tensor:
         """The logits (B, L) of a pass without dropout."""
@@ -86,7 +92,8 @@ class GuidedMethod(LabelEstimation):
             return None
         settings, alike, powers = MapSettings.of(s), None, self.powers
         if settings.source == "spread" and powers is not None:  # a GPU would have to wait to learn what is known
-            alike = likeness(clean[0].detach(), find=lambda cosine: powers.look_up(cosine, batch.rows, flip))
+            third = clean[0].detach()[: len(batch.rows)]
+            alike = likeness(third, find=lambda cosine: powers.look_up(cosine, batch.rows, flip))
         masks = masks_of(activation_maps(logits, clean, batch.chosen, settings, alike), settings)
         if s.guidance == "gt-mask" and self.problem.true_masks is not None:
             true = self.problem.true_masks.load(batch.rows, flip)
@@ -104,7 +111,7 @@ class GuidedMethod(LabelEstimation):
     def masked_class_loss(self, clean: Features, masks: Keep | None, batch: Batch) -> Tensor:
         """The other reading of Sec. 3.2: the masked features must be classified as the class they were masked for."""
         with autocast(clean[0].device, self.source.precision):
-            logits = full(self.network.classify(clean, masks))
+            logits = full(self.network.classify(first(clean, len(batch.rows)), masks))
         only = nn.functional.one_hot(batch.chosen.clamp(min=0), logits.shape[1]) * (batch.chosen >= 0)[:, None]
         return bce_observed(logits.sigmoid(), only, batch.weight)
 
@@ -113,7 +120,7 @@ class GuidedMethod(LabelEstimation):
         loss, rows = self.class_loss(logits, batch)
         named = {"class": loss}
         if self.settings.mask_classification:
-            named["masked"] = self.masked_class_loss(clean, masks, batch)
+            named["masked"] = self.masked_class_loss(clean, masks, self.contrasted(batch))
             loss = loss + named["masked"]
         return ClassLosses(loss, rows, named)
 
@@ -122,7 +129,7 @@ class GuidedMethod(LabelEstimation):
         flip = self.source.views.flips(batch.keys, "clean")
         clean = leaves(self.clean_features(batch))
         logits = self.class_logits(clean, batch)
-        masks = self.e_step(self.predict(logits, clean), clean, batch, flip)
+        masks = self.e_step(self.predict(logits, clean, len(logits)), clean, batch, flip)
         losses = self.class_losses(logits, clean, masks, batch)
         self.update(losses.total, losses.rows, batch, optimiser)
         return detached(losses.named)

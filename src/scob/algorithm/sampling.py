@@ -5,7 +5,7 @@ resumed or distributed run sees the same batches. Several processes share each g
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -43,6 +43,12 @@ class Batch:
     step: int
     images: Tensor | None = None
     positive_images: Tensor | None = None
+
+    def first(self, count: int) -> "Batch":
+        """The first images of the batch, or all of them if there are fewer."""
+        tensors = ("rows", "keys", "chosen", "positives", "weight", "images", "positive_images")
+        values = {name: getattr(self, name) for name in tensors}
+        return replace(self, **{name: value[:count] for name, value in values.items() if value is not None})
 
 
 class Plan:

@@ -160,6 +160,10 @@ class ScobSettings(Section):
         "run", "run: the tree lasts for the whole run; epoch: every epoch begins with an empty one", "run",
         released="epoch",
     )  # fmt: skip
+    contrasted: float = setting(
+        0.5, "share of a batch's images that are masked, inserted into the tree and contrasted: another part of all "
+        "images in each epoch", 1.0, before=1.0, gt=0, le=1,
+    )  # fmt: skip
     momentum: float = setting(0.999, "alpha of Eq. 13", 0.999, ge=0, lt=1)
     init_epochs: int = setting(
         1, "epochs of L_class alone before bootstrapping starts (Theta^0)", None, released=0, ge=0

@@ -118,7 +118,8 @@ class ImageLevelContrast(GuidedMethod):
         clean = leaves(self.clean_features(batch))
         logits = self.logits(clean)
         flip = views.flips(batch.keys, "clean")
-        masks = self.e_step(self.predict(logits, clean), clean, batch, flip) if s.mask_classification else None
+        predicted = self.predict(logits, clean, len(logits)) if s.mask_classification else None
+        masks = None if predicted is None else self.e_step(predicted, clean, batch, flip)
         losses = self.class_losses(logits, clean, masks, batch)
         if s.optimisation != "joint":
             optimiser.step(losses.total, losses.rows)

@@ -50,6 +50,7 @@ from scob.algorithm.guidance import ClassLosses, detached
 from scob.algorithm.losses import bce, bce_observed
 from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
+from scob.algorithm.step_views import first
 from scob.config import Config, Section, setting
 from scob.draws import seed_key, uniform
 from scob.errors import UserError
@@ -200,11 +201,12 @@ class Pairs(Bootstrap):
     def class_logits(self, clean: Features, batch: Batch) -> Tensor:
         return self.logits(self.noisy(self.moved(clean, batch), batch, "images"))
 
-    def predict(self, logits: Tensor, clean: Features) -> Tensor:
+    def predict(self, logits: Tensor, clean: Features, count: int) -> Tensor:
         """As in Scob; but the logits of the step are those of a changed map, and masks are those of the map itself."""
         if not self.pairs.shift and not self.pairs.channels:
-            return super().predict(logits, clean)
-        return self.logits(clean) if self.settings.cam_dropout else self.without_dropout(clean)
+            return super().predict(logits, clean, count)
+        some = first(clean, count)
+        return self.logits(some) if self.settings.cam_dropout else self.without_dropout(some)
 
     def class_losses(self, logits: Tensor, clean: Features, masks: Keep | None, batch: Batch) -> ClassLosses:
         """L_class of the images (Eq. 12), the loss of their pairs, and the likelihood of the chosen labels."""
