@@ -92,13 +92,16 @@ def measured(run: Any) -> dict[str, Any]:
     import torch
 
     from scob.labels import UNKNOWN
-    from scob.training.metrics import recovery_metrics
+    from scob.training.metrics import mean_average_precision, recovery_metrics
 
     assert run.experiment is not None
     curve, data = run.curve, run.experiment.data
     numbers: dict[str, Any] = {"last": curve[-1]["mAP"], "best_on_test": max(point["mAP"] for point in curve)}
+    numbers["model"] = run.summary["evaluation"]["mAP"]  # as it is stored: of the chosen epoch, with its linear part
+    if data.holdout is not None:
+        numbers["holdout_model"] = mean_average_precision(run.scores("holdout"), data.holdout.labels.values)
     if (data.observed.values == UNKNOWN).any():
-        recovered = recovery_metrics(run.scores("train"), data.observed.values, data.train.labels.values)
+        recovered = recovery_metrics(run.recovered(), data.observed.values, data.train.labels.values)
         numbers["recovery_ap"] = recovered.average_precision
     for key, name in (("mAP-holdout-full", "held_out_full"), ("mAP-observed", "held_out_observed")):
         if any(point.get(key) is not None for point in curve):

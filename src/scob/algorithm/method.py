@@ -157,12 +157,13 @@ class Method(nn.Module):
         """One iteration; returns the named losses, detached."""
         raise TypeError(f"the method {type(self).__name__} does not define a step")
 
-    def finish(self, scores: Callable[[], Tensor]) -> None:
+    def finish(self, scores: Callable[[], Tensor]) -> float:
         """Called once after training, when the network has the weights of the chosen epoch, before it is stored.
 
         `scores()` computes its predictions for held-out images, or, if they are few, for the training images: (N, L) on
-        the CPU. With several processes, all call it.
+        the CPU. With several processes, all call it. Returns by how much it has lowered all logits (`Network.lower`).
         """
+        return 0.0
 
     @classmethod
     def finishes(cls) -> bool:

@@ -94,6 +94,10 @@ class ModelSettings(Section):
     head: Literal["smt", "cnn", "large-cnn", "linear"] = setting(
         "smt", "the head that reads the backbone's two stages", "smt"
     )
+    linear: bool = setting(
+        False, "add a linear classifier of the last stage's strongest cells, which is computed when training has ended "
+        "(for method=pairs, pairs.linear decides)", None,
+    )  # fmt: skip
     width: int = setting(512, "channels inside the SMT", 512, ge=8)
     layers: int = setting(2, "encoder layers in each SMT", 2, ge=1)
     heads: int = setting(8, "attention heads in each layer", 8, ge=1)

@@ -43,7 +43,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scob.algorithm.bootstrap import Bootstrap
 from scob.algorithm.guidance import ClassLosses, detached
@@ -80,6 +80,10 @@ class PairsSettings(Section):
     choice: float = setting(6.0, "weight of the likelihood of the chosen label", None, before=3.0, ge=0)
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
     rate: float = setting(2.0, "what the SMT's learning rate (train.lr_smt) is multiplied by", None, before=1.0, gt=0)
+    linear: bool = setting(
+        True, "add a linear classifier of the last stage's strongest cells, computed when training has ended "
+        "(`model.linear`)", None, before=False,
+    )  # fmt: skip
     contrast: bool = setting(False, "add the contrastive pass of Scob (`scob.contrast`)", None, before=True)
 
 
@@ -134,7 +138,11 @@ class Pairs(Bootstrap):
             raise UserError(
                 f"method=pairs cannot be combined with scob.contrast={config.scob.contrast}: use ipt, random or none"
             )
-        return config
+        from scob import methods
+
+        settings = methods.settings_of(config, cls.name)
+        assert isinstance(settings, PairsSettings)
+        return config.model_copy(update={"model": config.model.model_copy(update={"linear": settings.linear})})
 
     def __init__(
         self, network: Network, problem: Problem, source: FeatureSource, config: Config, settings: Any
@@ -148,13 +156,11 @@ class Pairs(Bootstrap):
     def rates(self) -> dict[str, float]:
         return {"smt": self.pairs.rate}
 
-    def finish(self, scores: Callable[[], Tensor]) -> None:
+    def finish(self, scores: Callable[[], Tensor]) -> float:
         """If the model names more than k labels per image at 0.5, lower its logits until it names k."""
         self.lowered_by = max(0.0, naming_logit(scores(), self.problem.k))
-        classifier = self.network.classifier
-        assert isinstance(classifier, nn.Linear)
-        with torch.no_grad():
-            classifier.bias.sub_(self.lowered_by)
+        self.network.lower(self.lowered_by)
+        return self.lowered_by
 
     def estimates(self) -> Tensor | None:
         """The estimates followed the predictions, so they are lowered with them; what was observed stays."""

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scob.model.backbone import Features
 from scob.model.fold import fast_copy
 from scob.model.heads import SmtHead
 from scob.model.network import Network
@@ -23,6 +24,7 @@ class FastNetwork(nn.Module):
         own: Any = copy.deepcopy(network).eval()
         self.backbone = fast_copy(own.backbone, dtype)
         self.head, self.classifier = own.head.to(dtype), own.classifier.to(dtype)
+        self.linear = None if own.linear is None else own.linear.to(dtype)
         self.dtype = dtype
         self.divides = isinstance(self.head, SmtHead) and is_resnet_of_four_stages(self.backbone.body)
         self.beside: torch.cuda.Stream | None = None
@@ -31,12 +33,16 @@ class FastNetwork(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Normalised images (B, 3, S, S) to logits (B, L)."""
         images = images.to(self.dtype)
-        embedding = self.embed_on_two_streams(images) if self.divides and images.is_cuda else None
-        logits: Tensor = self.classifier(self.head(self.backbone(images)) if embedding is None else embedding)
-        return logits
+        if self.divides and images.is_cuda:
+            features, embedding = self.embed_on_two_streams(images)
+        else:
+            features = self.backbone(images)
+            embedding = self.head(features)
+        logits: Tensor = self.classifier(embedding)
+        return logits if self.linear is None else self.linear(logits, features)
 
-    def embed_on_two_streams(self, images: Tensor) -> Tensor:
-        """What the head gives, (B, E): its first SMT is computed while the backbone's last stage is."""
+    def embed_on_two_streams(self, images: Tensor) -> tuple[Features, Tensor]:
+        """The features, and what the head gives, (B, E): its first SMT is computed while the last stage is."""
         body: Any = self.backbone.body
         here = torch.cuda.current_stream(images.device)
         if self.beside is None:
@@ -45,12 +51,13 @@ class FastNetwork(nn.Module):
         self.beside.wait_stream(here)
         with torch.cuda.stream(self.beside):
             first: Tensor = self.head.stages[0](third)
-        second: Tensor = self.head.stages[1](body.encoder.stages[-1](third))
+        fourth: Tensor = body.encoder.stages[-1](third)
+        second: Tensor = self.head.stages[1](fourth)
         here.wait_stream(self.beside)
         first.record_stream(
             here
         )  # it belongs to the other stream, which must not use its memory before we have read it
-        return torch.cat((first, second), dim=1)
+        return (third, fourth), torch.cat((first, second), dim=1)
 
 
 def all_but_last_stage(body: Any, images: Tensor) -> Tensor:

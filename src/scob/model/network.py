@@ -11,6 +11,7 @@ from scob.config import ModelSettings
 from scob.errors import UserError
 from scob.model.backbone import Backbone, Features
 from scob.model.heads import Grids, Head, Keep, build_head
+from scob.model.linear import LinearPart
 
 
 def full(x: Tensor) -> Tensor:
@@ -21,7 +22,7 @@ def full(x: Tensor) -> Tensor:
 class Network(nn.Module):
     """Backbone, head and classifier: what a model folder stores."""
 
-    def __init__(self, backbone: Backbone, head: nn.Module, classes: int) -> None:
+    def __init__(self, backbone: Backbone, head: nn.Module, classes: int, linear: bool = False) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
         self.dimension: int = head.dimension  # type: ignore[assignment]
@@ -31,14 +32,23 @@ class Network(nn.Module):
         self.classifier: nn.Module = (
             nn.Linear(self.dimension, classes) if classifier_for is None else classifier_for(classes)
         )
+        self.linear = LinearPart(backbone.channels[1], classes) if linear else None
 
     def embed(self, features: Features, keep: Keep | None = None) -> Tensor:
         """Two feature maps, and the cells to keep, to (B, E)."""
         return self.head(features, keep)  # type: ignore[no-any-return]
 
     def classify(self, features: Features, keep: Keep | None = None) -> Tensor:
-        """Logits (B, L) of the kept cells, or of the whole image if no mask is given."""
-        return self.classifier(self.embed(features, keep))  # type: ignore[no-any-return]
+        """Logits (B, L) of the kept cells, or of the whole image if no mask is given. Training is the head's alone."""
+        logits: Tensor = self.classifier(self.embed(features, keep))
+        return logits if self.linear is None or self.training else self.linear(logits, features, keep)
+
+    @torch.no_grad()
+    def lower(self, by: float) -> None:
+        """Take a number from all logits."""
+        assert isinstance(self.classifier, nn.Linear)
+        for bias in (self.classifier.bias, *(() if self.linear is None else (self.linear.bias,))):
+            bias.sub_(by)
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalised images (B, 3, S, S) to logits (B, L)."""
@@ -55,7 +65,7 @@ def build_network(
             "it is divided among the heads, and between rows and columns"
         )
     head: Head = build_head(backbone.channels, grids or backbone.grids(size), settings)
-    return Network(backbone, head, classes)
+    return Network(backbone, head, classes, settings.linear)
 
 
 class Projector(nn.Module):

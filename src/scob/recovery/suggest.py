@@ -23,6 +23,7 @@ from scob.recovery.exchange import check_formats, write_formats
 from scob.recovery.images import ScoredImages, files_to_show, unlabelled
 from scob.recovery.measured import MeasuredRecovery, measure, true_labels, unseen_truth, write_measured
 from scob.recovery.suggestion import RECOVERED, RECOVERED_IMAGES, Suggestion, write_queue
+from scob.training.estimates import ranked_by
 from scob.training.find_model import find_model
 from scob.training.finished_run import FinishedRun
 
@@ -200,6 +201,7 @@ def recover(
     if run is not None:
         own = run.images
         scores = score_split(scob, own.split, batch, part(progress, "scoring the run's images"))
+        scores = ranked_by(scob.network, scores, own.estimates, own.observed.values)
         known = ScoredImages(own.split, own.observed, scores, own.estimates, ~own.held_out, calibrate(scores, own))
     if images:
         files = find_images(images)

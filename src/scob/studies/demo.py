@@ -121,7 +121,7 @@ def run_method(config: Config, method: str, shared: SharedParts, folder: Path, l
         shared = replace(shared, data=replace(data, observed=data.train.labels))
     run = train(config, folder, listen=listen, shared=shared)
     assert run.experiment is not None
-    scores = run.scores("train")
+    scores = run.recovered()
     recovered = recovery_metrics(scores, observed.values, data.train.labels.values)
     evaluation = run.summary["evaluation"]
     at = evaluation["at_threshold"]
@@ -132,7 +132,7 @@ def run_method(config: Config, method: str, shared: SharedParts, folder: Path, l
     values = {column: float(value) for column, value in zip(COLUMNS, measured, strict=True)}
     row = Row(values, run.curve, evaluation["per_class"])
     if method == "scob" and config.train.seed == 0:
-        row.pictures = gallery(run.experiment, observed, scores.numpy())
+        row.pictures = gallery(run.experiment, observed, scores)
         row.pointing = pointing_game(run.experiment, observed)
     return row
 

@@ -134,7 +134,7 @@ def assemble(config: Config, backbone: Backbone, observed: Labels, grids: Grids)
     """The common network, or the method's own head on the same backbone."""
     head = methods.find(config.method).build_head(backbone.channels, grids, config, observed)
     if head is not None:
-        return Network(backbone, head, len(observed.classes))
+        return Network(backbone, head, len(observed.classes), config.model.linear)
     return build_network(backbone, config.model, len(observed.classes), config.data.size, grids)
 
 

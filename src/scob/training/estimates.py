@@ -1,4 +1,7 @@
-"""The label estimator's final estimates for every training image: one small file in the run folder."""
+"""A run's final estimates of the labels of every training image: one small file in the run folder.
+
+They are those of the label estimator, or, if the network has a linear part, those of `fit_linear`.
+"""
 
 import hashlib
 import json
@@ -11,6 +14,8 @@ from safetensors import SafetensorError, safe_open
 
 from scob.errors import UserError
 from scob.files import write_atomically
+from scob.labels import UNKNOWN
+from scob.model.network import Network
 from scob.tensor_file import RawTensor, file_pieces
 
 FILE = "estimates.safetensors"
@@ -52,6 +57,19 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
     estimates = np.full((len(rows), len(known)), np.nan, dtype=np.float32)
     estimates[rows >= 0] = values[rows[rows >= 0]]
     return estimates
+
+
+def ranked_by(
+    network: Network, scores: NDArray[np.float32], estimates: NDArray[np.float32] | None, observed: NDArray[np.int8]
+) -> NDArray[np.float32]:
+    """What the unknown labels of a run's own images are ranked by, all (N, L): the scores of its network.
+
+    A linear part has seen which labels of these images were not observed. So the estimates take the place of its
+    scores: they come from leave-one-out predictions (`fit_linear`).
+    """
+    if estimates is None or network.linear is None:
+        return scores
+    return np.where((observed == UNKNOWN) & ~np.isnan(estimates), estimates, scores).astype(np.float32)
 
 
 def _digest(values: NDArray[np.float16], names: NDArray[np.uint8], classes: str) -> str:

@@ -17,7 +17,7 @@ from scob.errors import UserError
 from scob.labels import Labels
 from scob.parallel import start
 from scob.training.build import Experiment
-from scob.training.estimates import load_estimates
+from scob.training.estimates import load_estimates, ranked_by
 from scob.training.find_model import find_model
 from scob.training.model_folder import load_network
 from scob.training.run_data import Data, load_data
@@ -88,6 +88,13 @@ class FinishedRun:
         with Feed(images, card.size, processes.device, FeedOptions(self.config.data.workers)) as feed:
             mirror = self.config.train.flip_test
             return score_images(network, source, feed, mirror=mirror, processes=processes)
+
+    def recovered(self) -> NDArray[np.float32]:
+        """What the unknown labels of the training images are ranked by, (N, L): see `ranked_by`."""
+        e = self.experiment
+        network, data = (load_network(self.model)[0], self.data) if e is None else (e.network, e.data)
+        estimates = load_estimates(self.path, data.observed.images, data.observed.classes)
+        return ranked_by(network, self.scores("train").numpy(), estimates, data.observed.values)
 
     @cached_property
     def data(self) -> Data:

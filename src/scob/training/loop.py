@@ -30,6 +30,7 @@ from scob.training.clock import Clock
 from scob.training.divergence import check_finite
 from scob.training.events import EpochMeasured, Listener, Note, StepLogged, StepTaken, counter, silent
 from scob.training.graphs import graphed_step
+from scob.training.linear import fit_linear
 from scob.training.out_of_memory import FittingBatch, suggest_batch_size
 from scob.training.results import measure
 from scob.training.resume import check_frozen, origin_of
@@ -292,9 +293,16 @@ class Training:
             self.progress.best_epoch = self.progress.epoch - 1
             self.average.adopt()
 
-    def finish(self) -> None:
-        """Let the method change the network one last time."""
-        e = self.experiment
-        e.method.finish(lambda: self.scores(e.data.told_at_the_end))
+    def finish(self) -> Tensor | None:
+        """Fit the linear part, if there is one, and let the method change the network one last time.
+
+        Returns the final estimates of the training images' labels, (N, L); None if there are none.
+        """
+        e, fitted = self.experiment, None
+        if e.network.linear is not None:
+            fitted = fit_linear(e, self.listen)
+            self.scored = {} if fitted is None else {"train": fitted.scores}
+        lowered = e.method.finish(lambda: self.scores(e.data.told_at_the_end))
         if e.method.finishes():
             self.scored = {}
+        return e.method.estimates() if fitted is None else (fitted.honest.logit() - lowered).sigmoid()

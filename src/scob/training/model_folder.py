@@ -198,4 +198,4 @@ def rebuild(backbone: Backbone, settings: ModelSettings, card: ModelCard) -> Net
     from scob import methods
 
     head = methods.find(card.method).rebuild_head(backbone.channels, card.grids, card.head)
-    return Network(backbone, head, len(card.classes))
+    return Network(backbone, head, len(card.classes), settings.linear)

@@ -35,10 +35,13 @@ def measure(data: Data, settings: TrainSettings, scores_of: Scores) -> dict[str,
     return measured
 
 
-def write_results(e: Experiment, run: RunFolder, facts: Mapping[str, Any], scores_of: Scores) -> dict[str, Any]:
+def write_results(
+    e: Experiment, run: RunFolder, facts: Mapping[str, Any], scores_of: Scores, estimates: Tensor | None
+) -> dict[str, Any]:
     """Evaluate the network as it is now; write the model folder, the estimates and the summary; return the summary.
 
-    `facts` are what only the loop knows: epochs trained, epoch selected, seconds taken.
+    `facts` are what only the loop knows: epochs trained, epoch selected, seconds taken. `estimates` are those of the
+    training images' labels, (N, L).
     """
     summary: dict[str, Any] = {
         "method": e.config.method,
@@ -59,7 +62,6 @@ def write_results(e: Experiment, run: RunFolder, facts: Mapping[str, Any], score
         summary["evaluate_images"] = len(e.data.evaluate)
         summary["measured"] = how_measured(e.data.evaluate)
     summary["evaluate_split"] = e.data.evaluate.name if e.data.evaluate is not None else None
-    estimates = e.method.estimates()
     with e.processes.together():
         if e.processes.first:
             if estimates is not None:

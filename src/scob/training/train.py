@@ -215,7 +215,7 @@ def train_to_end(training: Training, experiment: Experiment, run: RunFolder) -> 
     """Train to the end, evaluate the chosen epoch, write the model."""
     training.fit()
     training.use_best()
-    training.finish()
+    estimates = training.finish()
     facts = {"selected_epoch": training.progress.best_epoch, "seconds": round(training.clock.seconds, 1)}
-    summary = write_results(experiment, run, {"epochs": training.epochs, **facts}, training.scores)
+    summary = write_results(experiment, run, {"epochs": training.epochs, **facts}, training.scores, estimates)
     return FinishedRun(run, experiment.config, summary, experiment)
