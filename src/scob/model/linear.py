@@ -32,7 +32,7 @@ def strongest_cells(cells: Tensor, keep: Tensor | None = None) -> Tensor:
 
 
 class LinearPart(nn.Module):
-    """Logits (B, L) of the strongest cells of stage 4. Their `share` in the network's logits is 0 until it is fitted."""
+    """Logits (B, L) of stage 4's strongest cells. Their `share` in the network's logits is 0 until they are fitted."""
 
     share: Tensor
 

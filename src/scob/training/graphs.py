@@ -86,8 +86,7 @@ class GraphedStep:
             self._capture(phase, epoch)
             return True
         except RuntimeError as error:
-            # ending a capture that ran out of memory may raise an error of its own
-            short = any(e is not None and is_out_of_memory(e) for e in (error, error.__context__))
+            short = is_out_of_memory(error)
             why = "memory is short" if short else f"capturing it failed: {first_line(error)}"
         self.captures = False
         self.graphs.clear()

@@ -1,8 +1,8 @@
 """The linear classifier beside the head (`model.linear`), computed when training has ended.
 
 It is a ridge regression of the labels on the strongest cells of stage 4; every label that was not observed counts as
-0. The penalty is the one with the smallest leave-one-out error: the error of each image's prediction by a regression on all
-other images, which has a closed form. So no further labels are needed to choose it.
+0. The penalty is the one with the smallest leave-one-out error: the error of each image's prediction by a regression on
+all other images, which has a closed form. So no further labels are needed to choose it.
 
 A regression says how likely a label is to be observed, in its own units. They become logits like those of the head:
 for each class, the leave-one-out predictions get the mean and the deviation that the head's logits have on the same
