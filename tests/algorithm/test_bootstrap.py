@@ -27,6 +27,7 @@ SWITCHES = (
     "scob.gamma_cam=0.2", "scob.gamma_cam=0.8", "scob.lambda_c=0.5", "labels.k=3.0", "scob.positive=self",
     "scob.cam=grad++", "scob.cam_source=stage4", "scob.cam_window=[1, 1]", "scob.cam_window=[3, 3]",
     "model.position=qk", "model.projector=query-mlp", "scob.cont_scale=paper", "scob.mask_classification=true",
+    "scob.contrasted=1", "scob.contrasted=0.2",
     "scob.tree_lifetime=epoch", "train.estimator=dense", "train.schedule=step",
     "scob.init_epochs=0", "scob.init_epochs=2", "labels.kind=partial", "scob.tau=1.0", "scob.momentum=0.5",
     "model.norm=pre", "model.freeze=stages", "model.freeze=none", "model.calibrate_bn=false",
@@ -123,7 +124,7 @@ def test_nothing_unobserved_is_learnt_from(
 @pytest.mark.parametrize("inserted", [0, 2**24 + 1, 2**28, 2**33])
 def test_random_negatives_come_from_a_bank_that_keeps_the_newest(experiment_of: Any, inserted: int) -> None:
     """One node per class: after every step it is from that step, however many insertions there were before."""
-    e = experiment_of("scob.contrast=random", "scob.capacity=1")
+    e = experiment_of("scob.contrast=random", "scob.capacity=1", "scob.contrasted=1")
     e.method.begin_epoch(1)
     e.method.tree.inserted.fill_(inserted)
     for batch in batches_of(e, 1):
@@ -143,8 +144,11 @@ def test_random_negatives_come_from_a_bank_that_keeps_the_newest(experiment_of: 
         (("scob.contrast=none", "train.feature_cache=device"), 0), (("scob.contrast=byol",), 3),
     ],
 )  # fmt: skip
-def test_backbone_forwards_per_step_and_no_backward(experiment_of: Any, words: tuple[str, ...], views: int) -> None:
-    e = experiment_of(*words)
+@pytest.mark.parametrize("share", [1, 0.5])
+def test_backbone_forwards_per_step_and_no_backward(
+    experiment_of: Any, words: tuple[str, ...], views: int, share: float
+) -> None:
+    e = experiment_of(*words, f"scob.contrasted={share}")
     seen: list[int] = []
 
     def watch(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
@@ -156,12 +160,15 @@ def test_backbone_forwards_per_step_and_no_backward(experiment_of: Any, words: t
     before = e.source.forwards
     with (e.source.fast or e.network.backbone).body.register_forward_hook(watch):
         e.method.step(batch, e.optimiser)
-    once, repeated = len(batch.rows), 0
+    computed = views * len(batch.rows)
     if views and "scob.contrast=none" not in words and "scob.contrast=byol" not in words:
-        flips = [e.source.views.flips(batch.keys, stream) for stream in ("clean", "strong")]
-        turned = (flips[0] ^ flips[1]) & (e.source.cache is None)
-        repeated = int((~e.source.views.recoloured(batch.keys) & ~turned).sum())  # strong views that are clean views
-    assert sum(seen) == views * once - repeated
+        cached, part = e.source.cache is not None, batch.first(int(share * len(batch.rows)))
+        flips = [e.source.views.flips(part.keys, stream) for stream in ("clean", "strong")]
+        turned = (flips[0] ^ flips[1]) & (not cached)
+        repeated = int((~e.source.views.recoloured(part.keys) & ~turned).sum())  # strong views that are clean views
+        clean = 0 if cached else len(batch.rows)
+        computed = clean + (views - (not cached)) * len(part.rows) - repeated
+    assert sum(seen) == computed
     assert len(seen) <= 2  # views that can go together go together
     assert e.source.forwards - before == views
     assert all(p.grad is None for p in e.network.backbone.parameters())
@@ -216,7 +223,7 @@ def test_a_step_does_not_wait_for_a_gpu(configure: Any, scenes_of: Any) -> None:
 
 
 def test_own_class_and_empty_slots_are_never_negatives(experiment_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    e = experiment_of("scob.negatives=3")
+    e = experiment_of("scob.negatives=3", "scob.contrasted=1")
     real, seen = scob.algorithm.bootstrap.l_cont, []
 
     def watch(query: Any, key: Any, negatives: Any, allowed: Any, *rest: Any) -> Any:
@@ -261,12 +268,15 @@ def test_the_target_starts_from_theta_0_and_follows_every_iteration(experiment_o
     assert all(torch.equal(a, b) for a, b in zip(held, target, strict=True))
 
 
-def test_the_tree_and_the_bank_contain_this_steps_images(experiment_of: Any) -> None:
-    e = experiment_of()
+@pytest.mark.parametrize("share", [1, 0.5, 0.2])
+def test_the_tree_and_the_bank_contain_this_steps_images(experiment_of: Any, share: float) -> None:
+    """Those that are contrasted, and no others."""
+    e = experiment_of(f"scob.contrasted={share}")
     m = e.method
     m.begin_epoch(1)
     batch = next(batches_of(e, 1))
     m.step(batch, e.optimiser)
+    batch = batch.first({1: 8, 0.5: 4, 0.2: 2}[share])
     assert sorted(m.tree.ids[m.tree.ids >= 0].tolist()) == sorted(batch.rows.tolist())
     for row, c in zip(batch.rows.tolist(), batch.chosen.tolist(), strict=True):
         assert row in m.tree.ids[c].tolist()

@@ -79,6 +79,21 @@ def test_a_batch_equals_a_loop(maps: tuple[Tensor, Tensor], kind: str) -> None:
         assert batched[stage].amax() == 1
 
 
+@pytest.mark.parametrize("source", ["each", "spread", "stage4"])
+@pytest.mark.parametrize("whole_pass", [True, False])
+def test_the_first_images_have_the_maps_they_have_in_the_batch(
+    maps: tuple[Tensor, Tensor], source: str, whole_pass: bool
+) -> None:
+    """Whether the logits are some of those of a whole batch, or of a pass of its own."""
+    head, settings = TwoStages(), MapSettings(source=source)
+    features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())
+    every = activation_maps(head(*features), features, CHOSEN, settings)
+    logits = head(*features)[:4] if whole_pass else head(features[0][:4], features[1][:4])
+    some = activation_maps(logits, features, CHOSEN[:4], settings)
+    for stage in (0, 1):
+        torch.testing.assert_close(some[stage], every[stage][:4], atol=1e-5, rtol=0)
+
+
 def test_a_sharp_map_is_high_where_both_kinds_are(maps: tuple[Tensor, Tensor]) -> None:
     head = TwoStages()
     features = (maps[0].clone().requires_grad_(), maps[1].clone().requires_grad_())

@@ -88,11 +88,14 @@ def test_masks_and_scores_come_from_a_pass_without_dropout(experiment_of: Any) -
     e.method.train()
     clean = leaves(e.method.clean_features(next(batches_of(e, 1))))
     trained = e.method.logits(clean)
-    predicted = e.method.predict(trained, clean)
+    predicted = e.method.predict(trained, clean, len(trained))
     assert e.network.head.training  # the losses still have dropout
-    assert torch.equal(predicted, e.method.predict(trained, clean)) and not torch.equal(predicted, trained)
+    assert torch.equal(predicted, e.method.predict(trained, clean, len(trained))) and not torch.equal(
+        predicted, trained
+    )
     e.network.head.eval()
     assert torch.equal(predicted, e.method.logits(clean))
+    torch.testing.assert_close(e.method.predict(trained, clean, 3), predicted[:3], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("words", [("model.dropout=0.5", "scob.cam_dropout=true"), ("model.dropout=0",)])
@@ -101,4 +104,5 @@ def test_the_training_pass_serves_if_dropout_is_wanted_or_there_is_none(experime
     e.method.train()
     clean = leaves(e.method.clean_features(next(batches_of(e, 1))))
     trained = e.method.logits(clean)
-    assert e.method.predict(trained, clean) is trained
+    assert torch.equal(e.method.predict(trained, clean, len(trained)), trained)
+    assert torch.equal(e.method.predict(trained, clean, 3), trained[:3])

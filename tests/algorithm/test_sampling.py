@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from scob.algorithm.sampling import Plan, to_device
+from scob.algorithm.sampling import Batch, Plan, to_device
 from scob.labels import Labels
 
 
@@ -131,3 +131,14 @@ def test_draws_do_not_depend_on_the_number_of_processes() -> None:
         return drawn
 
     assert draws(1) == draws(2) == draws(3)
+
+
+def test_the_first_images_of_a_batch_keep_everything_else() -> None:
+    rows = torch.arange(6)
+    batch = Batch(rows, rows, rows, rows, torch.full((6,), 1 / 6), epoch=1, step=7, images=rows[:, None])
+    part = batch.first(2)
+    for values in (part.rows, part.keys, part.chosen, part.positives):
+        assert values.tolist() == [0, 1]
+    assert len(part.weight) == 2 and part.images is not None and part.images.shape == (2, 1)
+    assert (part.epoch, part.step, part.positive_images) == (1, 7, None)
+    assert batch.first(7).rows.tolist() == rows.tolist()

@@ -94,7 +94,13 @@ def state_after(experiment: Any, epochs: int) -> dict[str, Tensor]:
 def test_a_run_with_a_shortcut_is_the_run_without_it(
     experiment_of: Any, without: Callable[[Patch, Uses], None], words: tuple[str, ...], monkeypatch: Patch
 ) -> None:
-    words = ("train.batch=16", "scob.capacity=4", "scob.negatives=4", *words)  # a tree that has to drop some
+    words = (
+        "train.batch=16",
+        "scob.contrasted=0.8",
+        "scob.capacity=2",
+        "scob.negatives=2",
+        *words,
+    )  # a tree that drops some
     shortened, saved = state_after(experiment_of(*words), 4), Uses()
     without(monkeypatch, saved)
     whole = state_after(experiment_of(*words), 4)

@@ -73,3 +73,17 @@ def test_a_step_in_which_every_strong_view_is_a_clean_one(experiment_of: Any, mo
     views = compute_views(e.source, batch, False)
     expected = e.source.clean(batch.rows, None, views.strong_flip)
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(views.strong(), expected, strict=True))
+
+
+@pytest.mark.parametrize("words", [(), ("train.feature_cache=host",), ("model.freeze=none",)])
+def test_only_the_contrasted_images_have_more_than_a_clean_view(experiment_of: Any, words: tuple[str, ...]) -> None:
+    e = experiment_of(*words)
+    batch = next(batches_of(e, 1))
+    every, some = compute_views(e.source, batch, True), compute_views(e.source, batch, True, batch.first(3))
+    assert every.positive is not None and some.positive is not None
+    pairs = [(every.clean, some.clean, len(batch.rows)), (every.strong(), some.strong(), 3)]
+    for whole, part, count in (*pairs, (every.positive, some.positive, 3)):
+        for expected, features in zip(whole, part, strict=True):
+            torch.testing.assert_close(features, expected[:count], atol=1e-5, rtol=0)
+    for name in ("clean_flip", "strong_flip", "positive_flip"):
+        assert torch.equal(getattr(some, name), getattr(every, name)[:3])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from scob.training.checkpoint import latest_checkpoint
 from support.struck import ENVIRONMENT, SCOB, children, launched, records
@@ -29,20 +30,35 @@ def compare(one: Path, other: Path) -> float:
     found = [latest_checkpoint(run / "checkpoints") for run in (one, other)]
     assert found[0] is not None
     assert found[1] is not None
-    first, second = found[0].tensors, found[1].tensors
-    assert first.keys() == second.keys()
+    assert found[0].tensors.keys() == found[1].tensors.keys()
+    first, second = ({**checkpoint.tensors, **nodes(checkpoint.tensors)} for checkpoint in found)
     largest = 0.0
     for name, tensor in first.items():
-        # Padding counts as an insertion, so the tree's counter and priorities differ; scores and ids are compared.
-        if name in ("method.tree.inserted", "method.tree.priority"):
+        if name.startswith("method.tree."):  # its nodes are compared
             continue
         a, b = tensor.double(), second[name].double()
+        assert a.shape == b.shape, name
         if name.startswith("method.estimator.") and a.ndim:  # the last row takes the gradients of padding: none
             a, b = a[:-1], b[:-1]
         difference = np.nan_to_num((a - b).abs().numpy(), posinf=0)  # empty slots are -inf in both
         assert (a.isinf() == b.isinf()).all(), name
         largest = max(largest, float(difference.max()) if difference.size else 0.0)
     return largest
+
+
+def nodes(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tree's nodes in the order of class and image.
+
+    Padding counts as an insertion and as a newcomer, so ages differ, and which of the empty slots a node gets.
+    """
+    table = state.get("method.tree.ids")
+    if table is None:
+        return {}
+    classes, slots = (table >= 0).nonzero().unbind(1)
+    order = np.lexsort((table[classes, slots].numpy(), classes.numpy()))
+    classes, slots = classes[order], slots[order]
+    values = {name: state[f"method.tree.{name}"][classes, slots] for name in ("ids", "scores", "features")}
+    return {"classes of nodes": classes, **{f"{name} of nodes": value for name, value in values.items()}}
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +98,22 @@ def test_the_authors_choices_make_the_same_updates_in_two_processes(
         done = finish(command)
         assert done.returncode == 0, done.stderr
     assert compare(tmp_path / "one", tmp_path / "two") < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "batch", "share"), [(2, 7, 0.6), (3, 8, 0.3), (2, 16, 1)])
+def test_several_processes_contrast_the_same_images_as_one(
+    small_words: tuple[str, ...], tmp_path: Path, count: int, batch: int, share: float
+) -> None:
+    """Neither the batch nor its contrasted part divides evenly, and the last batch is short: 40 images."""
+    words = ("train", *small_words, *PRECISE, f"train.batch={batch}", f"scob.contrasted={share}", "scob.positive=self")
+    for command in (
+        [str(SCOB), *words, "--out", str(tmp_path / "one")],
+        launched(count, *words, "--out", str(tmp_path / "many")),
+    ):
+        done = finish(command)
+        assert done.returncode == 0, done.stderr
+    assert compare(tmp_path / "one", tmp_path / "many") < 1e-5
 
 
 @pytest.mark.slow

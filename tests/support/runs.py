@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -38,8 +39,9 @@ def batches_of(experiment: Any, epoch: int) -> Iterator[Any]:
     e = experiment
     for number, planned in enumerate(e.plan.epoch(epoch)):
         batch = to_device(planned, epoch, epoch * e.plan.steps + number, e.processes.device)
-        batch.images = e.inputs.feeds["train"].fetch(planned.rows)
-        batch.positive_images = e.inputs.feeds["train"].fetch(planned.positives)
+        fetch, last = e.inputs.feeds["train"].fetch, e.plan.count - 1  # padding fetches any image
+        batch.images = fetch(np.minimum(planned.rows, last))
+        batch.positive_images = fetch(np.minimum(planned.positives, last))
         yield batch
 
 

@@ -8,13 +8,7 @@ import torch
 from scob.algorithm.sampling import Batch
 from scob.errors import UserError
 from scob.training.events import Event, Note
-from scob.training.out_of_memory import (
-    FittingBatch,
-    first_images,
-    is_out_of_memory,
-    largest_fitting,
-    suggest_batch_size,
-)
+from scob.training.out_of_memory import FittingBatch, is_out_of_memory, largest_fitting, suggest_batch_size
 
 
 def batch_of(count: int) -> Batch:
@@ -40,12 +34,6 @@ def test_halves_are_tried_until_one_fits(most: int, expected: int, sizes: list[i
     tried: list[int] = []
     assert largest_fitting(batch_of(16), fits(most, tried)) == expected
     assert tried == sizes
-
-
-def test_the_first_images_of_a_batch_keep_everything_else() -> None:
-    part = first_images(batch_of(6), 2)
-    assert part.rows.tolist() == [0, 1] and part.images is not None and part.images.shape == (2, 1)
-    assert (part.epoch, part.step, part.positive_images) == (1, 7, None)
 
 
 def test_both_kinds_of_memory_errors_are_recognised() -> None:

@@ -84,7 +84,7 @@ def test_a_resumed_run_ends_in_the_same_bits(
 
 
 def test_the_time_of_a_run_covers_all_the_times_it_was_started(configure: Any, scenes_of: Any, tmp_path: Path) -> None:
-    config = configure()
+    config = configure("train.epochs=16")  # long enough for a time in tenths of a second
     data, run = scenes_of(config), tmp_path / "run"
     with pytest.raises(Interrupted):
         train(config, run, shared=SharedParts(data), listen=at_step(13, terminate))

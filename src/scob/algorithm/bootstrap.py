@@ -86,19 +86,24 @@ class Bootstrap(GuidedMethod):
         return self.class_step(batch, optimiser)
 
     def contrasted(self, batch: Batch) -> Batch:
-        """The first images of the batch, which is in random order: as many as `scob.contrasted` says of a full batch.
+        """The share `scob.contrasted` of the batch's images: its first ones, since it is in random order.
 
-        They weigh as much together as the whole batch does. With several processes, those that are too many weigh
-        nothing.
+        Together they weigh as much as the whole batch. Of a padded batch only the device knows how many these are: the
+        shape is that of a full batch, and images that are too many become padding.
         """
-        share, processes = self.settings.contrasted, self.problem.processes
-        if share == 1 or self.settings.contrast == "none":
+        if self.settings.contrasted == 1 or self.settings.contrast == "none":
             return batch
-        wanted = math.ceil(share * self.config.train.batch)
-        part = batch.first(-(-wanted // processes.count))
-        places = torch.arange(len(part.rows), device=part.rows.device) * processes.count + processes.rank
-        weight = torch.where(places < wanted, part.weight, 0.0)
-        return replace(part, weight=weight / processes.total(weight.sum()))
+        share = self.settings.contrasted * (1 - 1e-6)  # a rounding error must not add an image
+        processes, part = self.problem.processes, batch.first(math.ceil(share * len(batch.rows)))
+        images = processes.total((batch.weight > 0).sum())
+        count = (share * images).ceil()
+        inside = torch.arange(len(part.rows), device=part.rows.device) * processes.count + processes.rank < count
+        return replace(
+            part,
+            rows=torch.where(inside, part.rows, self.problem.images),
+            chosen=torch.where(inside, part.chosen, -1),
+            weight=torch.where(inside, part.weight * images / count, 0.0),
+        )
 
     def iteration(self, batch: Batch, optimiser: Optimiser) -> dict[str, Tensor]:
         """Alg. 1, the body of the loop."""

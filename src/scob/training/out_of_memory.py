@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -68,20 +67,13 @@ def largest_fitting(batch: Batch, step: Callable[[Batch], object]) -> int:
     while count:
         release()  # what the failed step allocated
         try:
-            step(first_images(batch, count))
+            step(batch.first(count))
             return count
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         count //= 2
     return 0
-
-
-def first_images(batch: Batch, count: int) -> Batch:
-    """The first `count` images of a batch."""
-    names = ("rows", "keys", "chosen", "positives", "weight", "images", "positive_images")
-    parts = {n: value[:count] for n in names if (value := getattr(batch, n)) is not None}
-    return replace(batch, **parts)
 
 
 @contextmanager
