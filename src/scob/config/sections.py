@@ -95,7 +95,7 @@ class ModelSettings(Section):
         "smt", "the head that reads the backbone's two stages", "smt"
     )
     linear: bool = setting(
-        False, "add a linear classifier of the last stage's strongest cells, which is computed when training has ended "
+        False, "add a linear classifier of the last stage's channels, which is computed when training has ended "
         "(for method=pairs, pairs.linear decides)", None,
     )  # fmt: skip
     width: int = setting(512, "channels inside the SMT", 512, ge=8)

@@ -81,7 +81,7 @@ class PairsSettings(Section):
     epochs: int = setting(6, "epochs with this likelihood", None, ge=0)
     rate: float = setting(2.0, "what the SMT's learning rate (train.lr_smt) is multiplied by", None, before=1.0, gt=0)
     linear: bool = setting(
-        True, "add a linear classifier of the last stage's strongest cells, computed when training has ended "
+        True, "add a linear classifier of the last stage's channels, computed when training has ended "
         "(`model.linear`)", None, before=False,
     )  # fmt: skip
     contrast: bool = setting(False, "add the contrastive pass of Scob (`scob.contrast`)", None, before=True)

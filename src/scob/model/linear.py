@@ -1,4 +1,4 @@
-"""A linear classifier beside the head: it reads the strongest cells of the backbone's last feature map.
+"""A linear classifier beside the head: it reads how strong each channel of the backbone's last feature map is.
 
 A network with a head of millions of weights learns a few thousand images by heart; a linear classifier cannot. They err
 in different places, so the mean of their logits is better than either (docs/oracles.md). Nothing trains the linear
@@ -10,16 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from scob.model.backbone import Features
-from scob.model.heads import Keep
+from scob.model.heads import Keep, pool
 
 STRONGEST = 0.05  # of an image's cells: those that a channel is averaged over, at least one
 
 
 def strongest_cells(cells: Tensor, keep: Tensor | None = None) -> Tensor:
-    """The mean of the highest twentieth of each channel's cells, (B, C, h, w) -> (B, C); of the kept ones, (B, h, w).
-
-    The mean over all cells hardly shows a small object of a large image, and a single cell is noisy.
-    """
+    """The mean of each channel's highest twentieth of cells, (B, C, h, w) -> (B, C); of the kept ones, (B, h, w)."""
     values = cells.flatten(2)
     count = max(1, round(STRONGEST * values.shape[2]))
     if keep is None:
@@ -32,17 +29,29 @@ def strongest_cells(cells: Tensor, keep: Tensor | None = None) -> Tensor:
 
 
 class LinearPart(nn.Module):
-    """Logits (B, L) of stage 4's strongest cells. Their `share` in the network's logits is 0 until they are fitted."""
+    """Logits (B, L) from stage 4. Their `share` in the network's logits is 0 until they are fitted.
 
+    Each channel is read as its mean over all cells plus that over its strongest ones, each times a factor (`scale`).
+    The first hardly shows a small object of a large image, the second is noisy where there are few cells.
+    """
+
+    scale: Tensor
     share: Tensor
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(classes, channels), requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(classes), requires_grad=False)
+        self.register_buffer("scale", torch.ones(2))
         self.register_buffer("share", torch.zeros(()))
+
+    def read(self, mean: Tensor, strongest: Tensor) -> Tensor:
+        """What is classified (B, C): both means of each channel, (B, C) each, added up."""
+        scale = self.scale.to(mean.dtype)
+        return scale[0] * mean + scale[1] * strongest
 
     def forward(self, logits: Tensor, features: Features, keep: Keep | None = None) -> Tensor:
         """The head's logits (B, L) with this classifier's share, from the same features and kept cells."""
-        own = F.linear(strongest_cells(features[1], None if keep is None else keep[1]), self.weight, self.bias)
+        means = pool(features[1], keep), strongest_cells(features[1], None if keep is None else keep[1])
+        own = F.linear(self.read(*means), self.weight, self.bias)
         return logits + self.share.to(logits.dtype) * (own - logits)

@@ -1,8 +1,9 @@
 """The linear classifier beside the head (`model.linear`), computed when training has ended.
 
-It is a ridge regression of the labels on the strongest cells of stage 4; every label that was not observed counts as
-0. The penalty is the one with the smallest leave-one-out error: the error of each image's prediction by a regression on
-all other images, which has a closed form. So no further labels are needed to choose it.
+It is a ridge regression of the labels on the channels of stage 4 (`LinearPart.read`; both of their means have the same
+deviation over the training images). Every label that was not observed counts as 0. The penalty is the one with the
+smallest leave-one-out error: the error of each image's prediction by a regression on all other images, which has a
+closed form. So no further labels are needed to choose it.
 
 A regression says how likely a label is to be observed, in its own units. They become logits like those of the head:
 for each class, the leave-one-out predictions get the mean and the deviation that the head's logits have on the same
@@ -19,13 +20,14 @@ from torch import Tensor
 from scob.draws import permutation
 from scob.labels import PRESENT
 from scob.model.backbone import Features
+from scob.model.heads import pool
 from scob.model.linear import strongest_cells
 from scob.training.build import Experiment, scored_at_once
 from scob.training.events import Listener, counter, silent
 from scob.training.out_of_memory import FittingBatch
 from scob.training.scoring import over_images
 
-MOST = 50_000  # images that it is computed from; more of them would hardly change it
+MOST = 30_000  # images that it is computed from; more of them would hardly change it
 PENALTIES = tuple(10 ** (step / 2) for step in range(-4, 7))  # in units of the mean square of a feature, summed
 SHARE = 0.5  # of the linear classifier in the logits of the network
 HONEST = 0.25  # of the leave-one-out predictions in the estimates; the head knows the training images well
@@ -98,18 +100,23 @@ def fit_linear(experiment: Experiment, listen: Listener = silent) -> Fitted | No
 
     def both(features: Features) -> Tensor:
         """The head's logits and what the linear classifier reads, side by side."""
-        return torch.cat((e.network.classify(features).float(), strongest_cells(features[1]).float()), dim=1)
+        parts = e.network.classify(features), pool(features[1], None), strongest_cells(features[1])
+        return torch.cat([part.float() for part in parts], dim=1)
 
     e.network.eval()
     linear.share.zero_()
-    device = e.processes.device
+    device, channels = e.processes.device, linear.weight.shape[1]
     values = over_images(
-        both, classes + linear.weight.shape[1], e.inputs.sources["train"], e.inputs.feeds["train"],
+        both, classes + 2 * channels, e.inputs.sources["train"], e.inputs.feeds["train"],
         FittingBatch(scored_at_once(device)), e.config.train.flip_test, e.processes,
         counter("computing the linear classifier", len(rows), listen), rows,
     )  # fmt: skip
     values = values.to(device if device.type == "cuda" else "cpu", torch.float64)  # Metal has no 64-bit numbers
-    logits, features = values[:, :classes], values[:, classes:]
+    logits, *means = values.split_with_sizes([classes, channels, channels], dim=1)
+    with torch.no_grad():
+        deviations = [float((mean - mean.mean(dim=0)).square().mean().sqrt()) for mean in means]
+        linear.scale.copy_(torch.tensor([1 / deviation if deviation > 0 else 1.0 for deviation in deviations]))
+    features = linear.read(means[0], means[1])
     observed = torch.from_numpy(e.data.observed.values[rows] == PRESENT).to(features)
     regression = ridge(features, observed)
     weight, bias, honest = like_logits(regression, logits)
