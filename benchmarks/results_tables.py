@@ -167,7 +167,12 @@ def all_images_table(runs: Iterable[Run]) -> list[str]:
     """Rows that were trained on every image, for each kind of norm: mAP and recovered AP (number of seeds)."""
     known = list(runs)
     names = list(dict.fromkeys(run["data"] for run in known))
-    ours = {"pairs": "`pairs`", "pairs-contrast": "`pairs` with the contrastive pass, at the plain rate"}
+    ours = {
+        "scob-whole": "Scob, all images contrasted (`scob.contrasted=1`)",
+        "pairs": "`pairs`",
+        "pairs-head": "`pairs` without its linear part (`pairs.linear=false`)",
+        "pairs-contrast": "the same with the contrastive pass, at the plain rate",
+    }
     titles = {**MAIN, **ours, **{row: title for row, (title, _) in ABLATION.items() if row not in MAIN}}
     rows = []
     for norm in ("post", "pre"):
