@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from scob.parallel import Processes
 from scob.training.loop import Training
 from scob.training.metrics import mean_average_precision
 from scob.training.run_folder import RunFolder
+from scob.training.stopping import agree
 from support.runs import logged, step_epoch
 
 
@@ -93,6 +95,6 @@ def test_batches_have_the_images_that_their_rows_name(experiment_of: Any, tmp_pa
 def test_a_single_process_decides_alone_when_to_stop_and_save(experiment_of: Any, tmp_path: Path) -> None:
     training = Training(experiment_of(), RunFolder(tmp_path))
     training.close()
-    assert training.agree(15, True) == (15, True)
-    assert training.agree(0, False) == (0, False)
+    assert agree(Processes(), 1, 15, True) == (15, True)
+    assert agree(Processes(), 1, 0, False) == (0, False)
     assert training.graphed is None  # there is no CUDA graph on a CPU

@@ -271,6 +271,6 @@ def test_the_settings_of_the_method_are_its_defaults_or_what_is_asked_for(small:
         config = prepare(small.photos, device="cpu", backbone="photographs", estimate=False, overrides=words).config
         return methods.settings_of(config, "pairs").model_dump()
 
-    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 6, "rate": 2}
+    defaults = {"weight": 1, "trust": 0.5, "shift": True, "channels": 8192, "choice": 6, "rate": 2, "linear": True}
     assert chosen() == {**defaults, "epochs": 6, "contrast": False}
     assert chosen("pairs.contrast=true", "pairs.epochs=2") == {**defaults, "epochs": 2, "contrast": True}

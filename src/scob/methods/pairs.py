@@ -29,14 +29,18 @@ where N counts the other classes shown, and the term is -log P(c chosen) / L (ch
 because its estimates begin at random; with this term, they soon have a better network to follow. In later epochs the
 term would make the network memorise which label was chosen.
 
+When training has ended, a linear classifier is computed in closed form and gets half of the say (`linear`): a ridge
+regression of the observed labels on the channels of the last stage (training/linear.py). It cannot memorise images, and
+errs in other places than the SMTs.
+
 A network that must find the contents of two images in one map becomes overconfident: the probabilities it gives to a
 single image are too high. If it then names more labels per image at 0.5 than expected (k of Eq. 11), the logits of all
 classes, and the estimates, are lowered by one number, so that it names k: on the held-out images if there are a
 thousand or more, else on the training images. The order of its scores stays what it is.
 
 Everything else is L_class with Scob's label estimates and network. The contrastive pass of Algorithm 1 can be added
-(`contrast=true`, with the settings `scob.*`): an epoch then takes more than twice as long, and on drawn scenes the
-result is no better. Pairs do not train the backbone. docs/oracles.md has the numbers.
+(`contrast=true`, with the settings `scob.*`): an epoch then takes much longer, and on drawn scenes the result is no
+better. Pairs do not train the backbone. docs/oracles.md has the numbers.
 """
 
 from collections.abc import Callable

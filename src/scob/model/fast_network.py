@@ -24,7 +24,7 @@ class FastNetwork(nn.Module):
         own: Any = copy.deepcopy(network).eval()
         self.backbone = fast_copy(own.backbone, dtype)
         self.head, self.classifier = own.head.to(dtype), own.classifier.to(dtype)
-        self.linear = None if own.linear is None else own.linear.to(dtype)
+        self.linear = None if own.linear is None else own.linear.to(torch.promote_types(dtype, torch.float32))
         self.dtype = dtype
         self.divides = isinstance(self.head, SmtHead) and is_resnet_of_four_stages(self.backbone.body)
         self.beside: torch.cuda.Stream | None = None

@@ -47,11 +47,16 @@ class LinearPart(nn.Module):
 
     def read(self, mean: Tensor, strongest: Tensor) -> Tensor:
         """What is classified (B, C): both means of each channel, (B, C) each, added up."""
-        scale = self.scale.to(mean.dtype)
+        scale = self.scale.to(mean)
         return scale[0] * mean + scale[1] * strongest
 
     def forward(self, logits: Tensor, features: Features, keep: Keep | None = None) -> Tensor:
-        """The head's logits (B, L) with this classifier's share, from the same features and kept cells."""
-        means = pool(features[1], keep), strongest_cells(features[1], None if keep is None else keep[1])
-        own = F.linear(self.read(*means), self.weight, self.bias)
-        return logits + self.share.to(logits.dtype) * (own - logits)
+        """The head's logits (B, L) with this classifier's share, from the same features and kept cells.
+
+        It computes with its own weights' precision, whatever that of the features is: 16 bits are too few for the
+        bias, which is large beside the logits.
+        """
+        mean, strongest = pool(features[1], keep), strongest_cells(features[1], None if keep is None else keep[1])
+        with torch.autocast(logits.device.type, enabled=False):
+            own = F.linear(self.read(mean.to(self.weight), strongest.to(self.weight)), self.weight, self.bias)
+        return logits + self.share * (own - logits)

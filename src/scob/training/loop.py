@@ -35,11 +35,10 @@ from scob.training.out_of_memory import FittingBatch, suggest_batch_size
 from scob.training.results import measure
 from scob.training.resume import check_frozen, origin_of
 from scob.training.run_folder import RunFolder
-from scob.training.stopping import Interrupted, StopRequest
+from scob.training.stopping import Interrupted, StopRequest, agree
 from scob.training.trackers import open_tracker
 
 SCORING = {"holdout": "scoring held-out images", "evaluate": "evaluating", "train": "scoring training images"}
-AGREE_EVERY = 10  # steps on a GPU; asking more often would make the host wait for it
 
 
 class Training:
@@ -133,7 +132,7 @@ class Training:
             for batch in self.batches(epoch, done_before):
                 self.iterate(batch)
                 late = bool(t.checkpoint_minutes) and time.monotonic() - last_saved > 60 * t.checkpoint_minutes
-                stop, late = self.agree(self.stop.number, late)
+                stop, late = agree(e.processes, self.progress.step, self.stop.number, late)
                 if stop or late or (t.checkpoint_steps and self.progress.step % t.checkpoint_steps == 0):
                     self.save()
                     last_saved = time.monotonic()
@@ -147,17 +146,6 @@ class Training:
                 raise
             self.clock.leave_out(trained)
         self.save()  # so that a finished run can be extended
-
-    def agree(self, stop: int, late: bool) -> tuple[int, bool]:
-        """Any signal a process has received, and whether rank 0 (clocks differ) finds a checkpoint due."""
-        p = self.experiment.processes
-        if p.count == 1:
-            return stop, late
-        if p.device.type == "cuda" and self.progress.step % AGREE_EVERY:
-            return 0, False
-        flags = torch.tensor([float(stop == 15), float(stop == 2), float(late and p.first)], device=p.device)
-        terminated, interrupted, late_there = (v > 0 for v in p.total(flags).tolist())
-        return 15 if terminated else 2 if interrupted else 0, late_there
 
     def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
         """The batches of an epoch on the device, with the images the method needs."""
@@ -300,8 +288,9 @@ class Training:
         """
         e, fitted = self.experiment, None
         if e.network.linear is not None:
-            fitted = fit_linear(e, self.listen)
-            self.scored = {} if fitted is None else {"train": fitted.scores}
+            count = counter("computing the linear classifier", len(e.data.train), self.listen)
+            fitted = fit_linear(e, lambda images: self._between_batches(images, count), self.scored_at_once)
+            self.scored = {"train": fitted.scores}
         lowered = e.method.finish(lambda: self.scores(e.data.told_at_the_end))
         if e.method.finishes():
             self.scored = {}

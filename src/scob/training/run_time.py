@@ -159,9 +159,12 @@ def total_seconds(e: Experiment, data: Data, costs: Costs) -> float:
     each = costs.score * (2 if t.flip_test else 1)
     each += 0.0 if cached else decode + costs.features * (2 if t.flip_test else 1)
     chooses = {"holdout": data.holdout, "best-on-test": data.evaluate}.get(t.select) is not None
-    at_the_end = len(data.splits[data.told_at_the_end]) if e.method.finishes() else 0
-    if data.evaluate is not None and (chooses or e.method.finishes()):  # the model need not be that of the last epoch
-        at_the_end += len(data.evaluate)
+    linear, finishes = e.network.linear is not None, e.method.finishes()
+    again = {"train"} if linear else set()
+    again |= {data.told_at_the_end} if finishes else set()
+    if data.evaluate is not None and (chooses or linear or finishes):  # the model need not be that of the last epoch
+        again |= {"evaluate"}
+    at_the_end = sum(len(data.splits[name]) for name in again)
     return setup + training + (evaluations * scored + at_the_end) * each
 
 

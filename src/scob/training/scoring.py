@@ -97,6 +97,8 @@ def over_images(
         parts.append(fitting.compute(len(rows), computed))
         if progress is not None:
             progress(len(rows))
+    if processes.count == 1:  # on the device there may be no room for all of them twice
+        parts = [part.cpu() for part in parts]
     own = torch.cat(parts) if parts else torch.zeros(0, width, device=processes.device)
     if processes.count > 1:
         padded = torch.zeros(-(-count // processes.count), width, device=own.device)

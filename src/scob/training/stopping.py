@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
+import torch
+
 from scob.errors import UserError
 from scob.parallel import OtherProcessFailed, Processes, is_broken_connection, lost_peer
 
 LOST = ".process-lost"
+AGREE_EVERY = 10  # steps on a GPU; asking more often would make the host wait for it
 
 
 class Interrupted(Exception):
@@ -49,6 +52,18 @@ class StopRequest:
             raise Interrupted(128 + number)
         self.number = number
         self.heard()
+
+
+def agree(processes: Processes, step: int, stop: int, late: bool) -> tuple[int, bool]:
+    """Any signal a process has received, and whether rank 0 (clocks differ) finds a checkpoint due."""
+    p = processes
+    if p.count == 1:
+        return stop, late
+    if p.device.type == "cuda" and step % AGREE_EVERY:
+        return 0, False
+    flags = torch.tensor([float(stop == 15), float(stop == 2), float(late and p.first)], device=p.device)
+    terminated, interrupted, late_there = (v > 0 for v in p.total(flags).tolist())
+    return 15 if terminated else 2 if interrupted else 0, late_there
 
 
 class PeerLost(UserError):

@@ -132,14 +132,17 @@ def kept_in_fp32(graph: Any) -> list[str]:
 
 
 def last_matrices(graph: Any) -> list[str]:
-    """The classifier. The last matrices of the SMTs may read one vector per image, too, but they are large."""
+    """The classifier, or two: that of the head and the linear part.
+
+    The last matrices of the SMTs may read one vector per image, too, but they are large.
+    """
     ends = {output.name for output in graph.output}
     found = []
     for n in reversed(graph.node):
         if ends & set(n.output):
             if n.op_type == "Gemm":
                 found.append(n.name)
-            elif len(n.input) == 1:  # a sigmoid, say
+            elif len(n.input) == 1 or n.op_type in ("Add", "Sub", "Mul"):  # a sigmoid, say, or the sum of two logits
                 ends |= set(n.input)
     return found
 
