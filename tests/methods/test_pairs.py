@@ -266,19 +266,6 @@ def test_a_finished_run_names_as_many_labels_as_expected(
     assert stored.summary["evaluation"]["mAP"] == pytest.approx(stored.curve[-1]["mAP"], abs=1e-3)
 
 
-@pytest.mark.parametrize("split", ["train", "holdout"])
-def test_so_does_one_with_a_linear_part(
-    configure: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
-) -> None:
-    monkeypatch.setattr("scob.training.run_data.ENOUGH", 10 if split == "holdout" else 1000)
-    words = ("method=pairs", "train.epochs=2", "data.evaluate=val", "train.holdout=0.25", "train.select=last")
-    run = train(configure(*words), tmp_path / "run")
-    stored = FinishedRun.open(tmp_path / "run")
-    scores = stored.scores(split, "cpu")
-    assert torch.allclose(scores, run.scores(split), atol=1e-5)
-    assert float((scores > 0.5).sum(dim=1).float().mean()) == pytest.approx(stored.summary["k"], abs=0.5 / len(scores))
-
-
 def test_a_model_that_names_few_labels_is_left_alone(experiment_of: Callable[..., Any]) -> None:
     """k may be a guess: it never makes the model name more."""
     e = experiment_of(*WITHOUT_DROPOUT)

@@ -146,6 +146,18 @@ def test_unknown_labels_of_training_images_are_ranked_by_the_estimates(finished:
             assert suggestion.score == pytest.approx(float(estimate), abs=1e-6)
 
 
+@pytest.mark.parametrize("split", ["train", "holdout"])
+def test_a_finished_run_names_as_many_labels_as_expected(
+    configure: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
+) -> None:
+    monkeypatch.setattr("scob.training.run_data.ENOUGH", 10 if split == "holdout" else 1000)
+    run = train(configure(*FINISHED), tmp_path / "run")
+    stored = FinishedRun.open(tmp_path / "run")
+    scores = stored.scores(split, "cpu")
+    assert torch.allclose(scores, run.scores(split), atol=1e-5)
+    assert float((scores > 0.5).sum(dim=1).float().mean()) == pytest.approx(stored.summary["k"], abs=0.5 / len(scores))
+
+
 def test_without_a_linear_part_scores_rank(experiment_of: Callable[..., Any]) -> None:
     network = experiment_of("method=role").network
     scores, estimates = np.full((2, 3), 0.2, np.float32), np.full((2, 3), 0.9, np.float32)
