@@ -73,6 +73,8 @@ def test_every_part_of_a_run_is_counted(experiment_of: Any) -> None:
         (("train.select=holdout",), ("evaluate",)),
         (("train.select=best-on-test",), ("evaluate",)),
         (("train.select=last", "method=pairs"), ("train", "evaluate")),
+        (("train.select=last", "method=pairs", "pairs.linear=false"), ("train", "evaluate")),
+        (("train.select=last", "model.linear=true"), ("train", "evaluate")),
     ],
 )
 def test_a_model_that_may_differ_from_the_last_epoch_is_scored_again(

@@ -134,7 +134,7 @@ def fit_linear(
                 logits, mean, strongest = (
                     part.double() for part in values.split_with_sizes([classes, channels, channels], dim=1)
                 )
-                linear.scale.copy_(torch.tensor([1 / (deviation(part) or 1.0) for part in (mean, strongest)]))
+                linear.scale.copy_(torch.tensor([1 / deviation(part) for part in (mean, strongest)]))
                 features = linear.scale.cpu()[0] * mean + linear.scale.cpu()[1] * strongest
                 observed = torch.from_numpy(e.data.observed.values[rows] == PRESENT).double()
                 weight, bias, left_out = solve(features, observed, logits, device)
@@ -152,8 +152,9 @@ def fit_linear(
 
 
 def deviation(values: Tensor) -> float:
-    """The deviation of values (N, C) from the mean of their channel, over all of them."""
-    return float(values.std(dim=0, correction=0).square().mean().sqrt())
+    """The deviation of values (N, C) from the mean of their channel, over all of them; 1 if only rounding differs."""
+    deviation = float(values.std(dim=0, correction=0).square().mean().sqrt())
+    return deviation if deviation > 1e-6 * float(values.square().mean().sqrt()) else 1.0
 
 
 def solve(features: Tensor, observed: Tensor, logits: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

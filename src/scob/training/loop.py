@@ -291,7 +291,7 @@ class Training:
             count = counter("computing the linear classifier", len(e.data.train), self.listen)
             fitted = fit_linear(e, lambda images: self._between_batches(images, count), self.scored_at_once)
             self.scored = {"train": fitted.scores}
-        lowered = e.method.finish(lambda: self.scores(e.data.told_at_the_end))
+        lowered = e.method.finish(lambda: self.scores(e.data.told_at_the_end)) or 0.0  # a plugin may return None
         if e.method.finishes():
             self.scored = {}
         return e.method.estimates() if fitted is None else (fitted.honest.logit() - lowered).sigmoid()

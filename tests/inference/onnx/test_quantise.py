@@ -73,6 +73,23 @@ def test_of_matrices_that_read_vectors_only_the_classifier_stays_in_fp32(small: 
     assert [shapes[node.input[1]] for node in matrices if node.name in kept] == [(16, 64)]  # classes, both SMTs
 
 
+def test_a_linear_part_is_exported_and_both_classifiers_stay_in_fp32(small: Small, tmp_path: Path) -> None:
+    settings = {"width": 32, "heads": 2, "layers": 1, "feedforward": 32, "projection": 16, "linear": True}
+    config = small_config(small.backbone, "scenes:32x64", model=settings, train={"epochs": 1, "holdout": 0.0})
+    config.train.select = "last"
+    train(config, tmp_path / "run")
+    plain = export(tmp_path / "run", tmp_path / "fp32.onnx")
+    assert plain.difference < 1e-4
+    graph = onnx.load(str(plain.path)).graph
+    shapes = {w.name: tuple(w.dims) for w in graph.initializer}
+    kept = set(kept_in_fp32(graph))
+    classifiers = [node for node in graph.node if node.op_type == "Gemm" and shapes[node.input[1]][0] == 16]
+    assert "TopK" in [node.op_type for node in graph.node]
+    assert len(classifiers) == 2 and all(node.name in kept for node in classifiers)
+    made = export(tmp_path / "run", tmp_path / "int8.onnx", int8=True, calibration=[small.photos])
+    assert made.int8_difference is not None and made.int8_difference < 0.15
+
+
 def test_linear_layers_as_convolutions_give_the_same(exported: Path, tmp_path: Path) -> None:
     model = onnx.load(str(exported))
     before = [node.op_type for node in model.graph.node]

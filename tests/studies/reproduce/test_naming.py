@@ -56,7 +56,7 @@ def test_a_default_that_came_later_gives_a_new_name_and_others_do_not(monkeypatc
     for words in (["method=pairs"], ["method=pairs", "pairs.trust=0.3"], ["method=ll-r"], ["method=scob"]):
         config = load_config(None, words, methods.section_names())
         run_name("scenes", config, config)
-    later = {"channels": 8192, "choice": 6.0, "rate": 2.0, "contrast": False}
+    later = {"channels": 8192, "choice": 6.0, "rate": 2.0, "linear": True, "contrast": False}
     assert hashed[0]["pairs"] == later
     assert hashed[1]["pairs"] == {**later, "trust": 0.3}
     assert "ll-r" not in hashed[2] and "channels" not in hashed[3]["scob"]
