@@ -168,7 +168,7 @@ def all_images_table(runs: Iterable[Run]) -> list[str]:
     known = list(runs)
     names = list(dict.fromkeys(run["data"] for run in known))
     ours = {
-        "scob-whole": "Scob, all images contrasted (`scob.contrasted=1`)",
+        "scob-half": "Scob, half of the images contrasted (`scob.contrasted=0.5`)",
         "pairs": "`pairs`",
         "pairs-head": "`pairs` without its linear part (`pairs.linear=false`)",
         "pairs-contrast": "the same with the contrastive pass, at the plain rate",

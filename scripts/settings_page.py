@@ -16,9 +16,6 @@ REASONS = {
     "Stage 4's, spread over cells with similar features, covers three quarters (docs/paper.md).",
     "scob.cont_scale": "Divided by 1 + the number of negatives, Eq. 8 counts less the more classes there are. Divided "
     "by the square root of the number of classes, it counts about the same (docs/paper.md).",
-    "scob.contrasted": "Half the images, half the cost of the contrastive pass: on a CPU, an epoch of the demo takes "
-    "1.6 times as long as one of ROLE, with all images 1.9 times. We could not measure a difference in accuracy "
-    "(docs/paper.md).",
     "train.epochs": "Chosen before we measured anything; not compared with 30.",
     "train.batch": "Faster for the same number of epochs; the accuracy was not compared.",
     "train.lr_smt": "4e-4 with post-norm layers and no warm-up diverged on photographs (one trial on VOC 2012).",

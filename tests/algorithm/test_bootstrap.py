@@ -27,7 +27,7 @@ SWITCHES = (
     "scob.gamma_cam=0.2", "scob.gamma_cam=0.8", "scob.lambda_c=0.5", "labels.k=3.0", "scob.positive=self",
     "scob.cam=grad++", "scob.cam_source=stage4", "scob.cam_window=[1, 1]", "scob.cam_window=[3, 3]",
     "model.position=qk", "model.projector=query-mlp", "scob.cont_scale=paper", "scob.mask_classification=true",
-    "scob.contrasted=1", "scob.contrasted=0.2",
+    "scob.contrasted=0.5", "scob.contrasted=0.2",
     "scob.tree_lifetime=epoch", "train.estimator=dense", "train.schedule=step",
     "scob.init_epochs=0", "scob.init_epochs=2", "labels.kind=partial", "scob.tau=1.0", "scob.momentum=0.5",
     "model.norm=pre", "model.freeze=stages", "model.freeze=none", "model.calibrate_bn=false",

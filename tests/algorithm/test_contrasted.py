@@ -120,7 +120,7 @@ def test_half_of_a_batch_is_contrasted_as_a_batch_of_its_own(experiment_of: Any,
 def test_half_of_a_batch_against_a_plain_computation_of_eq_8(
     experiment_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    e = experiment_of()
+    e = experiment_of("scob.contrasted=0.5")
     queries, keys = [], []
     for name, kept in (("query", queries), ("positive_key", keys)):
         own = getattr(e.method, name)

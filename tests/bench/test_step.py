@@ -44,7 +44,7 @@ def share_of_repeated_views(experiment: Any) -> float:
 
 def test_gradients_of_a_backbone_that_learns_are_counted(experiment_of: Any) -> None:
     row = measure_step(experiment_of("scob.init_epochs=0", "model.freeze=none"), 1)
-    assert row["backbone_forwards"] == 1 + 2 * 0.5  # the clean view of all images, two views of half of them
+    assert row["backbone_forwards"] == 3
     assert row["backbone_backwards"] > 0
 
 
@@ -57,7 +57,7 @@ def test_every_variant_of_a_step_is_measured(tiny_backbone: Path) -> None:
         for words in ({}, {"feature_cache": "device"})
     )
     assert 0 < plain < kept < 1
-    assert [r["backbone_forwards"] for r in rows] == [2 - plain, 1.5 - plain, 0.5 - kept, 1]
+    assert [r["backbone_forwards"] for r in rows] == [3 - plain, 2 - plain, 1 - kept, 1]
 
 
 def test_a_wait_is_counted() -> None:

@@ -21,7 +21,7 @@ def test_a_stored_run_that_lacks_a_setting_is_as_it_was_before_it() -> None:
 def test_what_has_changed_since_it_could_be_set() -> None:
     assert values_before() == {
         "data": {"separator": "none"},
-        "scob": {"cam_dropout": True, "contrasted": 1.0},
+        "scob": {"cam_dropout": True},
         "train": {"compile": False, "feature_cache": "none"},
     }
 
