@@ -53,7 +53,7 @@ def page(results: Demo) -> str:
         f"<b>{gap_closed(results, 'pairs'):.0f}%</b>. Recovered labels are measured "
         f"on the unknown entries of the training images, with precision and recall at 0.5. {epoch_choice(config)} "
         "The first two rows use the paper's baseline head, two convolutions; the others use Scob's two "
-        "transformers.</p>",
+        "transformers, to which Pairs adds a linear classifier when training has ended.</p>",
         "<h2>During training</h2>",
         figure(training_curves_of(results)),
         "<h2>Class by class</h2>",
