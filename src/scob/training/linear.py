@@ -135,7 +135,7 @@ def fit_linear(
                     part.double() for part in values.split_with_sizes([classes, channels, channels], dim=1)
                 )
                 linear.scale.copy_(torch.tensor([1 / deviation(part) for part in (mean, strongest)]))
-                features = linear.scale.cpu()[0] * mean + linear.scale.cpu()[1] * strongest
+                features = linear.read(mean, strongest)
                 observed = torch.from_numpy(e.data.observed.values[rows] == PRESENT).double()
                 weight, bias, left_out = solve(features, observed, logits, device)
                 linear.weight.data.copy_(weight.T)
