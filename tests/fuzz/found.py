@@ -130,6 +130,8 @@ FOUND = [
     ("checkpoint_file", with_metadata(seeds_of("checkpoint_file")[0], progress=DEEP)),
     ("label_file", with_metadata(seeds_of("label_file")[0], classes=DEEP)),
     ("estimates_file", with_metadata(seeds_of("estimates_file")[0], classes=DEEP)),
+    ("estimates_file", with_metadata(seeds_of("estimates_file")[0], classes="0")),
+    ("estimates_file", seeds_of("estimates_file")[0].replace(b'["a", "b"]', b'[[ ], "b"]')),
     ("class_vectors", b"\1" + DEEP.encode()),
     ("class_vectors", b'\1{"cat": [1' + b"0" * 400 + b"]}"),
     ("decisions_log", DEEP.encode()),

@@ -46,11 +46,10 @@ def load_estimates(folder: Path, images: Sequence[str], classes: Sequence[str]) 
             raise ValueError(f"its format is {metadata['format']!r}")
         if metadata["format"] == FORMAT and metadata["digest"] != _digest(values, names, metadata["classes"]):
             raise ValueError("its contents do not match its digest")
-        stored: list[str] = json.loads(names.tobytes())
-        known = json.loads(metadata["classes"])
+        stored, known = _names(names.tobytes()), _names(metadata["classes"])
     except (SafetensorError, KeyError, ValueError, TypeError, OSError, RecursionError) as error:
         raise UserError(f"{path} is damaged: {error}; remove it to rank suggestions by the scores alone") from error
-    if list(known) != list(classes) or values.shape != (len(stored), len(known)):
+    if known != list(classes) or values.shape != (len(stored), len(known)):
         raise UserError(f"{path} has different classes from the run: remove it to rank suggestions by the scores alone")
     row_of = {name: row for row, name in enumerate(stored)}
     rows = np.array([row_of.get(name, -1) for name in images], dtype=np.int64)
@@ -70,6 +69,14 @@ def ranked_by(
     if estimates is None or network.linear is None:
         return scores
     return np.where((observed == UNKNOWN) & ~np.isnan(estimates), estimates, scores).astype(np.float32)
+
+
+def _names(text: bytes | str) -> list[str]:
+    """A list of names from JSON."""
+    names = json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("images or classes are not a list of names")
+    return names
 
 
 def _digest(values: NDArray[np.float16], names: NDArray[np.uint8], classes: str) -> str:
