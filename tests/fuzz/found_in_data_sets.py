@@ -88,6 +88,10 @@ FOUND_IN_DATA_SETS = [
         "prior_file",
         b"\2" + save({"scores": np.ones((2, 2))}, metadata={"images": DEEP.decode(), "classes": '["cat", "dog"]'}),
     ),
+    *(
+        ("suggestions_table", b'\0{"image": "one", "class": "cat"}' + PARTED + b'{"root": "%b", "files": {}}' % root)
+        for root in (b"\\ud800", b"a\\u0000b")
+    ),
     ("execution_record", DEEP),
     ("measured_image", picture().replace(b"\0\0\0\rIHDR", b"\0\0\0\x0cIHDR")),
     ("upload_request", b"maps=x\nContent-Type: image/png\n\n" + picture()),

@@ -10,7 +10,7 @@ import pytest
 
 from scob.errors import UserError
 from scob.inference.onnx.export import export
-from scob.inference.onnx.runtime import OnnxModel
+from scob.inference.onnx.runtime import FORMAT, OnnxModel, read_metadata
 from support.small_model import Small
 
 # The light install, `scob[predict]`: of all that the extras bring, only onnxruntime.
@@ -92,6 +92,15 @@ def test_an_onnx_file_of_somebody_else_is_refused(exported: Path, tmp_path: Path
     onnx.save(proto, str(tmp_path / "model.onnx"))
     with pytest.raises(UserError, match="not from this version's `scob export`"):
         OnnxModel(tmp_path / "model.onnx")
+
+
+def test_a_threshold_must_be_a_number_but_may_be_too_large_for_32_bits(recwarn: pytest.WarningsRecorder) -> None:
+    stored = {"format": FORMAT, "classes": '["cat", "dog"]', "preprocessing": '{"size": 64}'}
+    _, thresholds, _ = read_metadata({**stored, "thresholds": "[0.5, 1e300]"}, Path("model.onnx"))
+    assert thresholds.tolist() == [0.5, np.inf]
+    assert not recwarn.list
+    with pytest.raises(UserError, match="a threshold is not a number"):
+        read_metadata({**stored, "thresholds": "[0.5, NaN]"}, Path("model.onnx"))
 
 
 def test_an_operation_with_a_damaged_name_is_one_sentence_and_nothing_else(

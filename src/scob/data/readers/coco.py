@@ -211,7 +211,8 @@ class InstanceBoxes:
             boxes = []
             for mark in marks:
                 x, y, w, h = (float(number) for number in mark["bbox"])
-                ends = np.array([x, y, x + w, y + h]) / np.tile([float(entry["width"]), float(entry["height"])], 2)
+                width, height = float(entry["width"]), float(entry["height"])
+                ends = np.array([x / width, y / height, (x + w) / width, (y + h) / height])
                 if not (np.isfinite(ends).all() and w > 0 and h > 0):
                     raise ValueError(f"the box {mark['bbox']}")
                 left, top, right, bottom = ends.clip(0, 1).tolist()

@@ -12,6 +12,7 @@ ImageFolder lie in one folder per split. Our own predictions and suggestions are
 """
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,8 +110,9 @@ def _image_folder(folder: Path, tables: list[TableFile]) -> tuple[Path, dict[str
         return folder, {}
     try:
         tree = json.loads(read_text(listed))
-        root, files = tree.get("root"), tree["files"]
-        return tables[0].path.parent / (root or ""), {str(image): str(name) for image, name in files.items()}
+        base, files = tables[0].path.parent / (tree.get("root") or ""), tree["files"]
+        os.path.realpath(base)  # a ValueError if no path can have this name: a NUL, a lone surrogate
+        return base, {str(image): str(name) for image, name in files.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{listed} does not map images to files: {error}; run scob recover again") from None
 
