@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from scob.algorithm.kept_logits import KeptLogits
+from scob.labels import UNKNOWN
 from scob.parallel import Processes
 from scob.training import linear
 from scob.training.finished_run import FinishedRun
@@ -134,6 +136,50 @@ def test_a_stop_is_heard_while_it_is_computed_and_the_run_resumes_to_the_same_bi
     train(config, tmp_path / "run", resume=True, shared=shared)
     for file in ("model/model.safetensors", "estimates.safetensors"):
         assert (tmp_path / "run" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_labels_are_ranked_by_the_logits_at_the_end_of_the_likelihood_and_of_the_run(
+    configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
+    """With three epochs of likelihood, a run of two epochs never reaches its end."""
+    config = configure(*PAIRS, f"pairs.epochs={epochs}")
+    honest: list[Tensor] = []
+    early: list[Tensor] = []
+
+    def fitted(*args: Any) -> Any:
+        fit = fit_linear(*args)
+        honest.append(fit.honest.logit())
+        return fit
+
+    def keep(kept: KeptLogits, scores: Tensor) -> None:
+        early.append(scores.logit())
+        kept_as_usual(kept, scores)
+
+    kept_as_usual = KeptLogits.keep
+    monkeypatch.setattr("scob.training.loop.fit_linear", fitted)
+    monkeypatch.setattr(KeptLogits, "keep", keep)
+    run = train(config, tmp_path, shared=SharedParts(scenes_of(config)))
+    assert len(early) == (epochs < 3)
+    expected = (honest[0] + early[0]) / 2 if early else honest[0]
+    observed = run.data.observed
+    ranked = torch.from_numpy(run.recovered())
+    unknown = torch.from_numpy(observed.values == UNKNOWN)
+    lowered = expected[unknown] - ranked[unknown].logit()
+    assert torch.allclose(lowered, lowered.mean(), atol=0.02)  # one number, and the rounding of the stored estimates
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_the_early_logits_survive_a_stop(configure: Any, scenes_of: Any, tmp_path: Path, step: int) -> None:
+    """Stopped in the epoch of the likelihood, and after it."""
+    config = configure(*PAIRS, "pairs.epochs=1")
+    shared = SharedParts(scenes_of(config))
+    train(config, tmp_path / "whole", shared=shared)
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", shared=shared, listen=stop_at(step))
+    train(config, tmp_path / "run", resume=True, shared=shared)
+    estimates = [(tmp_path / run / "estimates.safetensors").read_bytes() for run in ("run", "whole")]
+    assert estimates[0] == estimates[1]
 
 
 class Stopped:

@@ -157,6 +157,17 @@ class Method(nn.Module):
         """One iteration; returns the named losses, detached."""
         raise TypeError(f"the method {type(self).__name__} does not define a step")
 
+    def end_epoch(self, epoch: int, scores: Callable[[], Tensor]) -> None:
+        """Called after each epoch; if a run is interrupted meanwhile, the epoch ends again: never increment state.
+
+        `scores()` computes the averaged network's predictions for the training images: (N, L) on the CPU. With several
+        processes, all call it.
+        """
+
+    def ranking(self, logits: Tensor) -> Tensor:
+        """What the unknown labels of the training images are ranked by, given the final network's logits: (N, L)."""
+        return logits
+
     def finish(self, scores: Callable[[], Tensor]) -> float:
         """Called once after training, when the network has the weights of the chosen epoch, before it is stored.
 

@@ -33,6 +33,9 @@ When training has ended, a linear classifier is computed in closed form and gets
 regression of the observed labels on the channels of the last stage (training/linear.py). It cannot memorise images, and
 errs in other places than the SMTs.
 
+The longer a network is trained, the better it knows which labels of the training images were not observed. So these
+are ranked by the mean of the final network's logits and those that it had when the likelihood ended.
+
 A network that must find the contents of two images in one map becomes overconfident: the probabilities it gives to a
 single image are too high. If it then names more labels per image at 0.5 than expected (k of Eq. 11), the logits of all
 classes, and the estimates, are lowered by one number, so that it names k: on the held-out images if there are a
@@ -51,6 +54,7 @@ from torch import Tensor
 
 from scob.algorithm.bootstrap import Bootstrap
 from scob.algorithm.guidance import ClassLosses, detached
+from scob.algorithm.kept_logits import KeptLogits
 from scob.algorithm.losses import bce, bce_observed
 from scob.algorithm.method import Optimiser, Problem
 from scob.algorithm.sampling import Batch
@@ -135,6 +139,7 @@ class Pairs(Bootstrap):
     name: ClassVar[str] = "pairs"
     title: ClassVar[str] = "Pairs"
     Settings: ClassVar[type[Section]] = PairsSettings
+    early: KeptLogits | None  # when the likelihood ended
 
     @classmethod
     def adjust(cls, config: Config) -> Config:
@@ -156,6 +161,16 @@ class Pairs(Bootstrap):
         self.pairs: PairsSettings = settings
         self.nodes = quadrature(problem.device)
         self.lowered_by = 0.0  # what `finish` takes from all logits
+        images, classes = problem.images, len(problem.classes)
+        self.early = KeptLogits(images, classes, problem.device, problem.rows) if settings.linear else None
+
+    def end_epoch(self, epoch: int, scores: Callable[[], Tensor]) -> None:
+        """Keep the predictions of the last epoch with the likelihood."""
+        if self.early is not None and self.chooses(epoch) and epoch + 1 == self.pairs.epochs:
+            self.early.keep(scores())
+
+    def ranking(self, logits: Tensor) -> Tensor:
+        return logits if self.early is None else self.early.averaged(logits)
 
     def rates(self) -> dict[str, float]:
         return {"smt": self.pairs.rate}

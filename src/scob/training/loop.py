@@ -158,16 +158,14 @@ class Training:
             step = epoch * e.plan.steps + skip + number
             batch = to_device(plan, epoch, step, e.processes.device)
             if images is not None:
-                pixels = next(images)
-                count = len(plan.rows)
+                pixels, count = next(images), len(plan.rows)
                 batch.images = pixels[:count]
                 batch.positive_images = pixels[count:] if e.method.needs_positives else None
             yield batch
 
     def _wanted(self, rows: Rows, positives: Rows) -> Rows:
-        e = self.experiment
-        wanted = np.concatenate((rows, positives)) if e.method.needs_positives else rows
-        return np.minimum(wanted, e.plan.count - 1)  # padding fetches any image; its weight is 0
+        wanted = np.concatenate((rows, positives)) if self.experiment.method.needs_positives else rows
+        return np.minimum(wanted, self.experiment.plan.count - 1)  # padding fetches any image; its weight is 0
 
     def iterate(self, batch: Batch) -> None:
         """One step, and its log line if one is due."""
@@ -229,23 +227,28 @@ class Training:
 
     def end_epoch(self, epoch: int, seconds: float) -> None:
         """Evaluate, and save the weights if this is the best epoch so far (`train.select`)."""
-        t = self.experiment.config.train
-        final = epoch + 1 == self.epochs
-        if final or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
+        e, t = self.experiment, self.experiment.config.train
+        if epoch + 1 == self.epochs or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
             with self.average.used():
                 measured = self.evaluate()
                 key = {"last": "", "holdout": "holdout", "best-on-test": "mAP"}[t.select]
                 value, best = measured.get(key), self.progress.best
                 if value is None or best is None or value > best:
                     self.progress.best, self.progress.best_epoch = value, epoch
-                    self.progress.best_digest = digest(trained_tensors(self.experiment.network))
-                    if self.experiment.processes.first:
-                        save_best(self.run.path, epoch, self.experiment.network)
+                    self.progress.best_digest = digest(trained_tensors(e.network))
+                    if e.processes.first:
+                        save_best(self.run.path, epoch, e.network)
                         self._remove_bests()
             self.write({"kind": "epoch", "epoch": epoch, **measured, "seconds": round(seconds, 3)})
             if self.tracker is not None:
                 self.tracker.log({k: v for k, v in measured.items() if v is not None}, self.progress.step)
             self.listen(EpochMeasured(epoch, self.epochs, measured, seconds))
+
+        def scores() -> Tensor:
+            with self.average.used():
+                return self.scores("train")
+
+        e.method.end_epoch(epoch, scores)
         self.progress.epoch = epoch + 1
 
     def evaluate(self) -> dict[str, float | None]:
@@ -272,9 +275,7 @@ class Training:
         self.experiment.processes.wait()
         if self.progress.best_epoch != self.progress.epoch - 1:
             self.scored = {}
-        best = (
-            self._read_best("the model has those of the last epoch") if self.progress.best_epoch is not None else None
-        )
+        best = None if self.progress.best_epoch is None else self._read_best("the model has those of the last epoch")
         if best is not None:
             self.experiment.network.load_state_dict(best, strict=False)
         else:
@@ -294,4 +295,6 @@ class Training:
         lowered = e.method.finish(lambda: self.scores(e.data.told_at_the_end)) or 0.0  # a plugin may return None
         if e.method.finishes():
             self.scored = {}
-        return e.method.estimates() if fitted is None else (fitted.honest.logit() - lowered).sigmoid()
+        if fitted is None:
+            return e.method.estimates()
+        return (e.method.ranking(fitted.honest.logit()) - lowered).sigmoid()
