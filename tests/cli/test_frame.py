@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scob import __version__
-from scob.cli import is_memory_short
+from scob.cli import SPINS, is_memory_short, share_cores
 from scob.errors import UserError
 from scob.installation import EXTRAS
 
@@ -184,3 +184,29 @@ def test_a_process_without_any_memory_says_so() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert done.stderr.startswith("scob: there is not enough memory for this")
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"), [({}, SPINS), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)]
+)
+def test_threads_that_wait_soon_sleep_unless_the_user_says_otherwise(
+    given: dict[str, str], spins: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    monkeypatch.setattr(os, "environ", {**environment, **given})
+    share_cores()
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
+
+
+def test_cores_are_shared_before_torch_is_imported() -> None:
+    """OpenMP reads the environment when it is loaded."""
+    program = (
+        "import os, sys, scob.cli as cli\n"
+        "share = cli.share_cores\n"
+        "cli.share_cores = lambda: (share(), print('torch' in sys.modules, os.environ['GOMP_SPINCOUNT']))\n"
+        "sys.argv = ['scob', '--version']\n"
+        "cli.main()"
+    )
+    environment = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines()[0] == f"False {SPINS}"

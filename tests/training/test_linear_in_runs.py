@@ -1,5 +1,7 @@
 """The linear classifier in runs that stop, resume or are extended, with few images, little memory, two processes."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from scob.algorithm.kept_logits import KeptLogits
 from scob.labels import UNKNOWN
 from scob.parallel import Processes
 from scob.training import linear
+from scob.training.events import Event, Working
 from scob.training.finished_run import FinishedRun
 from scob.training.linear import drawn_rows, fit_linear, like_logits, ridge
+from scob.training.loop import SCORING
 from scob.training.model_folder import load_network
 from scob.training.stopping import Interrupted
 from scob.training.train import SharedParts, train
@@ -138,11 +142,11 @@ def test_a_stop_is_heard_while_it_is_computed_and_the_run_resumes_to_the_same_bi
         assert (tmp_path / "run" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 3])
+@pytest.mark.parametrize("epochs", [0, 1, 2, 3])
 def test_labels_are_ranked_by_the_logits_at_the_end_of_the_likelihood_and_of_the_run(
     configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
 ) -> None:
-    """With three epochs of likelihood, a run of two epochs never reaches its end."""
+    """Two epochs: with one of likelihood, another follows; with two, the early logits are the final ones."""
     config = configure(*PAIRS, f"pairs.epochs={epochs}")
     honest: list[Tensor] = []
     early: list[Tensor] = []
@@ -160,8 +164,8 @@ def test_labels_are_ranked_by_the_logits_at_the_end_of_the_likelihood_and_of_the
     monkeypatch.setattr("scob.training.loop.fit_linear", fitted)
     monkeypatch.setattr(KeptLogits, "keep", keep)
     run = train(config, tmp_path, shared=SharedParts(scenes_of(config)))
-    assert len(early) == (epochs < 3)
-    expected = (honest[0] + early[0]) / 2 if early else honest[0]
+    assert len(early) == (epochs in (1, 2))
+    expected = (honest[0] + early[0]) / 2 if epochs == 1 else honest[0]
     observed = run.data.observed
     ranked = torch.from_numpy(run.recovered())
     unknown = torch.from_numpy(observed.values == UNKNOWN)
@@ -169,17 +173,23 @@ def test_labels_are_ranked_by_the_logits_at_the_end_of_the_likelihood_and_of_the
     assert torch.allclose(lowered, lowered.mean(), atol=0.02)  # one number, and the rounding of the stored estimates
 
 
-@pytest.mark.parametrize("step", [2, 7])
-def test_the_early_logits_survive_a_stop(configure: Any, scenes_of: Any, tmp_path: Path, step: int) -> None:
-    """Stopped in the epoch of the likelihood, and after it."""
-    config = configure(*PAIRS, "pairs.epochs=1")
+def stop_while_scoring(event: Event) -> None:
+    """Ask the run to stop while it computes the early logits."""
+    if isinstance(event, Working) and event.what == SCORING["train"]:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("listen", [stop_at(2), stop_while_scoring, stop_at(7)], ids=["before", "meanwhile", "after"])
+def test_the_early_logits_survive_a_stop(configure: Any, scenes_of: Any, tmp_path: Path, listen: Any) -> None:
+    config = configure(*PAIRS, "pairs.epochs=1", "data.evaluate=val", "train.evaluate_every=1")
     shared = SharedParts(scenes_of(config))
-    train(config, tmp_path / "whole", shared=shared)
+    whole = train(config, tmp_path / "whole", shared=shared)
     with pytest.raises(Interrupted):
-        train(config, tmp_path / "run", shared=shared, listen=stop_at(step))
-    train(config, tmp_path / "run", resume=True, shared=shared)
-    estimates = [(tmp_path / run / "estimates.safetensors").read_bytes() for run in ("run", "whole")]
+        train(config, tmp_path / "run", shared=shared, listen=listen)
+    run = train(config, tmp_path / "run", resume=True, shared=shared)
+    estimates = [(tmp_path / name / "estimates.safetensors").read_bytes() for name in ("run", "whole")]
     assert estimates[0] == estimates[1]
+    assert [point["epoch"] for point in run.curve] == [0, 1] == [point["epoch"] for point in whole.curve]
 
 
 class Stopped:

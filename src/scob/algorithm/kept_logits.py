@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scob.model.row_tables import RowModule, RowStorage
+from scob.model.row_tables import CHUNK, RowModule, RowStorage
 
 
 class KeptLogits(RowModule):
@@ -19,7 +19,9 @@ class KeptLogits(RowModule):
 
     def keep(self, scores: Tensor) -> None:
         """Keep the logits of these probabilities (N, L)."""
-        self.table.copy_(scores.clamp(1e-6, 1 - 1e-6).logit())
+        for begin in range(0, len(scores), CHUNK):  # all at once would take two more tables of full precision
+            some = scores[begin : begin + CHUNK]
+            self.table[begin : begin + CHUNK] = some.clamp(1e-6, 1 - 1e-6).logit()
         self.filled.fill_(True)
 
     def averaged(self, logits: Tensor) -> Tensor:

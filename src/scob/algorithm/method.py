@@ -158,14 +158,18 @@ class Method(nn.Module):
         raise TypeError(f"the method {type(self).__name__} does not define a step")
 
     def end_epoch(self, epoch: int, scores: Callable[[], Tensor]) -> None:
-        """Called after each epoch; if a run is interrupted meanwhile, the epoch ends again: never increment state.
+        """Called after each epoch, and again if the run is interrupted meanwhile: set state, never increment it.
 
         `scores()` computes the averaged network's predictions for the training images: (N, L) on the CPU. With several
-        processes, all call it.
+        processes, all must call it, or none.
         """
 
-    def ranking(self, logits: Tensor) -> Tensor:
-        """What the unknown labels of the training images are ranked by, given the final network's logits: (N, L)."""
+    def ranking(self, logits: Tensor, epoch: int) -> Tensor:
+        """The logits of the final estimates of the training images' labels, if the network has a linear part: (N, L).
+
+        `logits` (N, L) are those of the network of the chosen `epoch`, with leave-one-out predictions of its linear
+        part. Unknown labels are ranked by the estimates. Without a linear part, `estimates` are the final ones.
+        """
         return logits
 
     def finish(self, scores: Callable[[], Tensor]) -> float:

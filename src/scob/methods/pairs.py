@@ -33,8 +33,9 @@ When training has ended, a linear classifier is computed in closed form and gets
 regression of the observed labels on the channels of the last stage (training/linear.py). It cannot memorise images, and
 errs in other places than the SMTs.
 
-The longer a network is trained, the better it knows which labels of the training images were not observed. So these
-are ranked by the mean of the final network's logits and those that it had when the likelihood ended.
+The longer a network is trained, the better it knows which labels of the training images were not observed. So the
+unknown labels of training images are ranked by the mean of the final network's logits and those that it had when the
+likelihood ended.
 
 A network that must find the contents of two images in one map becomes overconfident: the probabilities it gives to a
 single image are too high. If it then names more labels per image at 0.5 than expected (k of Eq. 11), the logits of all
@@ -139,7 +140,7 @@ class Pairs(Bootstrap):
     name: ClassVar[str] = "pairs"
     title: ClassVar[str] = "Pairs"
     Settings: ClassVar[type[Section]] = PairsSettings
-    early: KeptLogits | None  # when the likelihood ended
+    early: KeptLogits | None  # the logits when the likelihood ended
 
     @classmethod
     def adjust(cls, config: Config) -> Config:
@@ -162,15 +163,17 @@ class Pairs(Bootstrap):
         self.nodes = quadrature(problem.device)
         self.lowered_by = 0.0  # what `finish` takes from all logits
         images, classes = problem.images, len(problem.classes)
-        self.early = KeptLogits(images, classes, problem.device, problem.rows) if settings.linear else None
+        keeps = settings.linear and self.chooses(0)
+        self.early = KeptLogits(images, classes, problem.device, problem.rows) if keeps else None
 
     def end_epoch(self, epoch: int, scores: Callable[[], Tensor]) -> None:
         """Keep the predictions of the last epoch with the likelihood."""
-        if self.early is not None and self.chooses(epoch) and epoch + 1 == self.pairs.epochs:
+        if self.early is not None and epoch + 1 == self.pairs.epochs:
             self.early.keep(scores())
 
-    def ranking(self, logits: Tensor) -> Tensor:
-        return logits if self.early is None else self.early.averaged(logits)
+    def ranking(self, logits: Tensor, epoch: int) -> Tensor:
+        """The mean of these logits and the early ones, if the chosen epoch came after those."""
+        return logits if self.early is None or epoch < self.pairs.epochs else self.early.averaged(logits)
 
     def rates(self) -> dict[str, float]:
         return {"smt": self.pairs.rate}

@@ -1,6 +1,6 @@
 """A run's final estimates of the labels of every training image: one small file in the run folder.
 
-They are those of the label estimator, or, if the network has a linear part, those of `fit_linear`.
+They are those of the label estimator, or, if the network has a linear part, those of `fit_linear` and `Method.ranking`.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ def ranked_by(
     """What the unknown labels of a run's own images are ranked by, all (N, L): the scores of its network.
 
     A linear part has seen which labels of these images were not observed. So the estimates take the place of its
-    scores: they come from leave-one-out predictions (`fit_linear`).
+    scores: in them, the linear part's predictions are leave-one-out ones (`fit_linear`).
     """
     if estimates is None or network.linear is None:
         return scores

@@ -226,11 +226,13 @@ class Training:
     # Evaluation.
 
     def end_epoch(self, epoch: int, seconds: float) -> None:
-        """Evaluate, and save the weights if this is the best epoch so far (`train.select`)."""
+        """Evaluate, let the method know, and save the weights if this is the best epoch so far (`train.select`)."""
         e, t = self.experiment, self.experiment.config.train
-        if epoch + 1 == self.epochs or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0):
-            with self.average.used():
-                measured = self.evaluate()
+        due = epoch + 1 == self.epochs or (t.evaluate_every and (epoch + 1) % t.evaluate_every == 0)
+        with self.average.used():
+            measured = self.evaluate() if due else None
+            e.method.end_epoch(epoch, lambda: self.scores("train"))  # the last thing here that a stop interrupts
+            if measured is not None:
                 key = {"last": "", "holdout": "holdout", "best-on-test": "mAP"}[t.select]
                 value, best = measured.get(key), self.progress.best
                 if value is None or best is None or value > best:
@@ -239,16 +241,11 @@ class Training:
                     if e.processes.first:
                         save_best(self.run.path, epoch, e.network)
                         self._remove_bests()
+        if measured is not None:
             self.write({"kind": "epoch", "epoch": epoch, **measured, "seconds": round(seconds, 3)})
             if self.tracker is not None:
                 self.tracker.log({k: v for k, v in measured.items() if v is not None}, self.progress.step)
             self.listen(EpochMeasured(epoch, self.epochs, measured, seconds))
-
-        def scores() -> Tensor:
-            with self.average.used():
-                return self.scores("train")
-
-        e.method.end_epoch(epoch, scores)
         self.progress.epoch = epoch + 1
 
     def evaluate(self) -> dict[str, float | None]:
@@ -297,4 +294,5 @@ class Training:
             self.scored = {}
         if fitted is None:
             return e.method.estimates()
-        return (e.method.ranking(fitted.honest.logit()) - lowered).sigmoid()
+        assert self.progress.best_epoch is not None
+        return (e.method.ranking(fitted.honest.logit(), self.progress.best_epoch) - lowered).sigmoid()

@@ -21,6 +21,7 @@ from scob.tensor_file import RawTensor, file_pieces
 from scob.training.host_memory import keep_freed_memory
 
 FORMAT = "scob-model-1"
+LARGEST_THRESHOLD = 1e9
 
 
 @dataclass
@@ -72,6 +73,8 @@ class ModelCard:
             sane = sane and len(card.thresholds) == len(card.classes) and 0 < len(card.classes) <= 1_000_000
             if not sane:
                 raise ValueError("sizes do not fit together")
+            if not all(abs(limit) < LARGEST_THRESHOLD for limit in card.thresholds):  # not so for NaN
+                raise ValueError("a threshold is not a finite number")
         except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise UserError(f"{file} is damaged: {error}") from error
         return card

@@ -67,13 +67,13 @@ def read_metadata(stored: Mapping[str, str], path: Path) -> tuple[tuple[str, ...
         raise UserError(f"{path} is not from this version's `scob export` (expected {FORMAT}): export it again")
     try:
         classes = tuple(str(name) for name in json.loads(stored["classes"]))
-        with np.errstate(over="ignore"):  # one that is too large for 32 bits is infinite: the class is never named
+        with np.errstate(over="ignore"):
             thresholds: NDArray[np.float32] = np.array(json.loads(stored["thresholds"]), np.float32)
         preprocessing: dict[str, Any] = json.loads(stored["preprocessing"])
         if thresholds.shape != (len(classes),) or not classes:
             raise ValueError("classes and thresholds do not fit together")
-        if np.isnan(thresholds).any():
-            raise ValueError("a threshold is not a number")
+        if not np.isfinite(thresholds).all():
+            raise ValueError("a threshold is not a finite number")
         if not 16 <= int(preprocessing["size"]) <= 4096:
             raise ValueError(f"the input size is {preprocessing['size']} pixels")
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError) as error:
