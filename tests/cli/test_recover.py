@@ -3,6 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from scob.cli.recover import print_suggestions
+from scob.recovery.suggestion import Suggestion
+
 
 def test_help_shows_every_option(options_of: Callable[..., list[str]]) -> None:
     assert options_of("recover") == [
@@ -26,6 +31,15 @@ def test_suggestions_and_what_to_do_next(scob: Callable[..., tuple[int, str, str
     assert err.startswith("3 labels suggested for ")
     assert "the confidences are rough: calibrating them takes 30 images" in err and "there are 19 " in err
     assert f"next: scob review {own_run}\n" in err
+
+
+@pytest.mark.parametrize(("estimate", "column"), [(0.4, True), (0.8, False), (None, False)])
+def test_estimates_have_a_column_if_they_are_not_the_scores(
+    estimate: float | None, column: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_suggestions([Suggestion("a.jpg", "cat", 0.8, 0.7, estimate), Suggestion("b.jpg", "dog", 0.6, 0.5, None)])
+    shown = capsys.readouterr().out
+    assert ("estimate" in shown) == column and "confidence" in shown and "b.jpg" in shown
 
 
 def test_an_import_takes_no_other_option(refused: Callable[..., str]) -> None:

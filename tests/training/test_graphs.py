@@ -92,6 +92,8 @@ def test_a_capture_without_memory_leaves_the_gpu_usable(
     configure: Any, scenes_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory runs out in the middle of the capture."""
+    if torch.cuda.mem_get_info()[0] < 4 << 30:
+        pytest.skip("other programs have filled the GPU: the step would not be captured at all")
     config, events = configure("train.device=cuda", "train.compile=auto", "train.feature_cache=auto"), []
     step = GraphedStep._step
 

@@ -1,8 +1,9 @@
 """`scob recover RUN`: suggest the labels that images are missing, and import reviewed ones."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,12 +14,15 @@ from scob.cli.unfinished import say_if_unfinished
 from scob.errors import UserError
 from scob.files import free_path, named
 
+if TYPE_CHECKING:
+    from scob.recovery.suggestion import Suggestion
+
 SHOWN = 10  # suggestions
-COLUMNS = (
+CONFIDENCE = (
     "confidence: how likely the label is right (of 100 suggestions with 0.7, about 70 are; fewer if your labels name "
-    "what stands out most), from the score of the trained model. estimate: what training believed of the label (blank "
-    "for held-out images)."
+    "what stands out most), from the score of the trained model."
 )
+ESTIMATE = " estimate: what training believed of the label (blank for held-out images)."
 DOUBT = (
     "score: what a classifier that was not trained on the image gives the label. A low score means a high doubt, above "
     "all for a frequent class."
@@ -92,19 +96,8 @@ def recover(options: RecoverOptions) -> None:
         say_if_unfinished(o.run)
         selection, running = SuggestionLimits(o.minimum, o.top), InferenceOptions(o.batch, o.device, progress)
         recovered = suggest(o.run, o.images or (), o.folder, o.format or (), selection, o.masks, running)
-    rows = [
-        (
-            s.image,
-            s.label,
-            f"{s.confidence:.3f}",
-            f"{s.score:.3f}",
-            "" if s.estimate is None else f"{s.estimate:.3f}",
-        )
-        for s in recovered.suggestions[:SHOWN]
-    ]
-    if rows:
-        out.print(table("The most confident suggestions", ("image", "class", "confidence", "score", "estimate"), rows))
-        out.print(COLUMNS, style="dim", highlight=False)
+    if recovered.suggestions:
+        print_suggestions(recovered.suggestions)
     summary = f"{counted(len(recovered.suggestions), 'label')} suggested for {counted(recovered.images, 'image')}"
     if recovered.skipped:
         summary += f" ({counted(recovered.skipped, 'file')} skipped)"
@@ -131,6 +124,19 @@ def recover(options: RecoverOptions) -> None:
         note(f"next: {command('review', target)}")
     else:
         note("no label reaches its threshold: try --min 0.3")
+
+
+def print_suggestions(suggestions: "Sequence[Suggestion]") -> None:
+    """Print the first ones. Estimates have a column of their own unless they are the scores, as in method=pairs."""
+    shown = suggestions[:SHOWN]
+    differ = any(s.estimate not in (None, s.score) for s in suggestions)
+    heads = ("image", "class", "confidence", "score", *(["estimate"] if differ else []))
+    rows = []
+    for s in shown:
+        estimate = "" if s.estimate is None else f"{s.estimate:.3f}"
+        rows.append((s.image, s.label, f"{s.confidence:.3f}", f"{s.score:.3f}", *([estimate] if differ else [])))
+    out.print(table("The most confident suggestions", heads, rows))
+    out.print(CONFIDENCE + (ESTIMATE if differ else ""), style="dim", highlight=False)
 
 
 def import_decisions(run: Path, reviewed: Path, path: Path | None) -> None:
