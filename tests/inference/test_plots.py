@@ -48,6 +48,14 @@ def test_precision_recall_names_the_hardest():
     assert sum(len(line.get_xdata()) > 0 for line in figure.axes[0].lines) == 4
 
 
+@pytest.mark.parametrize(("count", "shared"), [(2, 0), (3, 0), (4, 1), (6, 1)])
+def test_panels_with_many_lines_share_one_legend_beside_them(count: int, shared: int):
+    lines = {f"method {number}": ([1, 2], [number, number + 1.0]) for number in range(count)}
+    figure = training_curves({"mAP": lines, "Loss": lines})
+    assert len(figure.legends) == shared
+    assert [axes.get_legend() is None for axes in figure.axes] == [bool(shared)] * 2
+
+
 def test_training_curves_have_one_panel_per_quantity():
     figure = training_curves({"Loss": {"class": ([1, 2], [3.0, 2.0])}, "mAP": {"mAP": ([1, 2], [50.0, 60.0])}})
     assert [axes.get_title("left") for axes in figure.axes] == ["Loss", "mAP"]

@@ -25,6 +25,7 @@ P = ParamSpec("P")
 Line = tuple[Sequence[float], Sequence[float]]
 
 # Okabe and Ito's colours: nearly everybody can distinguish them.
+FEW_LINES = 3  # a legend of as many can be put where no line is
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -159,7 +160,12 @@ def precision_recall_curves(
 
 @styled
 def training_curves(quantities: Mapping[str, Mapping[str, Line]], x_label: str = "Epoch") -> "Figure":
-    """One panel per quantity, its key as the title, with one line (x, y) per name."""
+    """One panel per quantity, its key as the title, with one line (x, y) per name.
+
+    If all panels have the same lines and there are many, they share a legend beside them, where it hides nothing.
+    """
+    names = [list(lines) for lines in quantities.values()]
+    shared = bool(names) and len(names[0]) > FEW_LINES and all(each == names[0] for each in names)
     figure, every = panels(max(1, len(quantities)), 4.6, 3.4)
     for axes, (title, lines) in zip(every, quantities.items(), strict=False):
         for name, (x, y) in lines.items():
@@ -169,8 +175,10 @@ def training_curves(quantities: Mapping[str, Mapping[str, Line]], x_label: str =
         if x_label == "Epoch":
             whole_number_ticks(axes)
         axes.grid()
-        if len(lines) > 1 or (lines and title not in lines):
+        if not shared and (len(lines) > 1 or (lines and title not in lines)):
             axes.legend(fontsize=9)
+    if shared:
+        figure.legend(*every[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
     return figure
 
 
