@@ -125,7 +125,7 @@ def main() -> None:
 def share_cores() -> None:
     """Let torch's threads wait for each other without keeping a core busy for long; before torch is imported.
 
-    By default, a thread that waits (in GNU's OpenMP, on Linux) looks hundreds of thousands of times before it sleeps. If
+    By default, a thread that waits (in GNU's OpenMP, on Linux) looks hundreds of thousands of times, then sleeps. If
     another program is busy, that keeps the thread it waits for from running: a training step took 16 times as long.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
