@@ -77,6 +77,15 @@ def test_damage_is_reported(folder: Path, tmp_path: Path) -> None:
         load_network(folder)
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("-inf"), 1e300])
+def test_a_threshold_must_be_a_finite_number(folder: Path, tmp_path: Path, wrong: float) -> None:
+    card = ModelCard.read(folder)
+    card.thresholds = (wrong, *card.thresholds[1:])
+    (tmp_path / "config.json").write_text(card.to_json())
+    with pytest.raises(UserError, match=r"config\.json is damaged: a threshold is not a finite number"):
+        ModelCard.read(tmp_path)
+
+
 def test_a_card_says_where_the_labels_came_from(folder: Path) -> None:
     card = ModelCard.read(folder)
     assert card.labels["origin"] == "single-positive seed 0"

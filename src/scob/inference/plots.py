@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Line = tuple[Sequence[float], Sequence[float]]
 
-# Okabe and Ito's colours: nearly everybody can distinguish them.
 FEW_LINES = 3  # a legend of as many can be put where no line is
+# Okabe and Ito's colours: nearly everybody can distinguish them.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
